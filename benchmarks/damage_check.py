@@ -158,16 +158,17 @@ def _end(file: Path) -> str:
 def _reviewed(file: Path) -> None:
     from rich.console import Console
 
-    from gpuprof.present.check_console import print_review
     from gpuprof.review.inputs.request import ReviewRequest
     from gpuprof.review.review import review
     from gpuprof.views.formats import TABLE, formats_of
+    from gpuprof.views.options import WriteOptions
+    from gpuprof.views.review import print_review
 
     result = review(ReviewRequest(files=(str(file),), block=(64, 2, 1) if file.suffix == ".ptx" else None), "0")
     for form in formats_of("review").values():
         if form.name == TABLE:
             continue
-        for line in form.lines(result, None):
+        for line in form.lines(result, WriteOptions()):
             line.encode("utf-8", "backslashreplace")
     for verbose in (False, True):
         print_review(Console(file=io.StringIO(), width=80), result, verbose=verbose)

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from session_page import contract_page
 
 from gpuprof.diagnose.rule import Rule
-from gpuprof.review.registry import CODE_RULES
-from gpuprof.review.rules.files import FILE_RULES
-from gpuprof.review.rules.rule import DescribedRule
+from gpuprof.review.registry import CODE_RULES, FILE_RULES
+from gpuprof.review.rules.rule import CodeRule, FileRule
 from gpuprof.units import format_si
 from gpuprof.views.exports.json_documents import schema_of_review
 from gpuprof.words.findings import threshold_text
-from gpuprof.words.wording import wording
+from gpuprof.words.wording import CodeWording, wording
 
 INTRO = """What `gpuprof check FILE --format json` writes, and what `gpuprof.check` returns. This page is made from the
 types in `gpuprof/review/contract.py`, as is [the JSON Schema](check.schema.json).
@@ -31,7 +30,7 @@ types in `gpuprof/review/contract.py`, as is [the JSON Schema](check.schema.json
 RULES_INTRO = """What [`gpuprof check`](../how-to/check.md) finds in the code of a kernel and, by the last two rules, in
 a file as a whole. A rule that [the diagnosis](rules.md) of a profiled kernel has, too, has the same id.
 
-- What is found is certain **from code**, where the instructions show it, or a **guess**, where they show a sign of it.
+- What is found is **shown by the code**, if the instructions show it, or **a guess**, if they show a sign of it.
 - A finding names the instructions, those in the deepest loops first, with their lines where the code has line
   information. It never says what they cost in time: that depends on data and on the GPU.
 - What the code does not tell is not guessed: the rule is silent then.
@@ -44,28 +43,30 @@ def check_page() -> str:
 
 
 def code_rules_page() -> str:
-    """Return the page of the rules on code, as they describe themselves."""
-    rules: tuple[DescribedRule, ...] = (*CODE_RULES, *FILE_RULES)
+    """Return the page of the rules on code."""
+    rules: tuple[CodeRule | FileRule, ...] = (*CODE_RULES, *FILE_RULES)
     lines = ["# Rules on code\n", RULES_INTRO]
     lines += ["| rule | says |", "|---|---|"]
-    lines += [f"| [`{rule.id}`](#{rule.id}) | {rule.title} |" for rule in rules]
+    lines += [f"| [`{rule.id}`](#{rule.id}) | {_described(rule).title} |" for rule in rules]
     lines.append("")
     for rule in rules:
-        lines += [*rule_lines(rule), f"- **Silent** when: {rule.silent}\n"]
+        lines += [*rule_lines(rule), f"- **Silent** when: {_described(rule).limitations}\n"]
     return "\n".join(lines)
 
 
-def rule_lines(rule: Rule | DescribedRule) -> Iterator[str]:
+def rule_lines(rule: Rule | CodeRule | FileRule) -> Iterator[str]:
     """Yield what a rule of either kind is, what it reads, and its thresholds."""
     yield f"## `{rule.id}`\n"
-    title, inputs = (wording(rule.id).title, wording(rule.id).inputs) if isinstance(rule, Rule) else _own(rule)
-    yield f"{title}.\n"
-    yield f"- **Looks at**: {inputs}"
+    text = wording(rule.id) if isinstance(rule, Rule) else _described(rule)
+    yield f"{text.title}.\n"
+    yield f"- **Looks at**: {text.inputs}"
     for item in rule.thresholds:
-        text = threshold_text(item, rule.id)
+        limit = threshold_text(item, rule.id)
         value = format_si(item.value, "s") if item.unit == "s" else f"{item.value:g} {item.unit}".strip()
-        yield f"- **Threshold**, {text.name}: {value}; {text.reason}."
+        yield f"- **Threshold**, {limit.name}: {value}; {limit.reason}."
 
 
-def _own(rule: DescribedRule) -> tuple[str, str]:
-    return rule.title, rule.looks_at
+def _described(rule: CodeRule | FileRule) -> CodeWording:
+    text = wording(rule.id).code
+    assert text is not None, rule.id
+    return text

@@ -208,8 +208,8 @@ def _exit_codes() -> Iterator[str]:
     yield "| 0 | | The command did what it was asked to do. |"
     for code, same_code in groupby(sorted(_exceptions(), key=attrgetter("exit_code")), attrgetter("exit_code")):
         if code == errors.Interrupted.exit_code:
-            yield f"| {errors.GATE_REGRESSION} | | `gpuprof compare`: a limit of `--fail-on` is exceeded. |"
-            yield f"| {errors.GATE_UNCLEAR} | | `gpuprof compare --unclear fail`: a limit cannot be judged. |"
+            yield f"| {errors.GATE_REGRESSION} | | `gpuprof compare` and `check`: a limit of `--fail-on` is exceeded. |"
+            yield f"| {errors.GATE_UNCLEAR} | | The same with `--unclear fail`: a limit cannot be judged. |"
         kinds = list(same_code)
         meanings = ((inspect.getdoc(kind) or "").partition("\n")[0] for kind in kinds)
         yield f"| {code} | {', '.join(f'`{kind.__name__}`' for kind in kinds)} | {' '.join(meanings)} |"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuprof._version import __version__
 from gpuprof.collect.files_of_run import parts_of_runs
@@ -153,22 +153,32 @@ def check(
     include: Iterable[str | os.PathLike[str]] = (),
     std: str | None = None,
     flags: Iterable[str] = (),
+    compile_commands: str | os.PathLike[str] | None = None,
+    file: str | None = None,
+    torch: bool = False,
     compile_timeout: float = 60.0,
     compile_memory: str | int = "2GB",
     salvage: bool = False,
     keep_private: bool = False,
+    base: Iterable[str | os.PathLike[str]] = (),
+    fail_on: Iterable[str] = (),
+    unclear: Literal["pass", "fail"] = "pass",
 ) -> Review:
     """Review compiled kernels without a GPU: sources, PTX, cubins, programs, libraries, Triton's cache, reports.
 
     `arch` names architectures to compile for or to choose ("sm_90"); `kernel` is an expression that names have, or
-    "#N". `block`, `grid` and `dynamic_shared` say how kernels are launched, `args` the values of arguments by name or
-    place. `defines` ("N=4096"), `include`, `std` ("c++20") and `flags` ("-use_fast_math") are for compilers, which take
-    `compile_timeout` seconds and `compile_memory` at most for a source and an architecture. `salvage` reviews what can
-    be read of damaged reports. `keep_private` keeps folders, and secrets in names, which are left out otherwise. Raises
-    a GpuprofError: InputError, DamagedInput, EnvironmentProblem
-    where a tool is missing, UsageError for what an argument cannot be.
+    "#N". `block`, `grid` and `dynamic_shared` say how kernels are launched, `args` the values of arguments by name,
+    place or part ("n", 3, "in.stride", "in+8"). `defines` ("N=4096"), `include`, `std` ("c++20") and `flags`
+    ("-use_fast_math") are for compilers, which take `compile_timeout` seconds and `compile_memory` at most for a source
+    and an architecture. `compile_commands` names the database of a build, whose CUDA sources are reviewed with their
+    own flags (`file`: those that the pattern matches); `torch` adds the headers and flags of PyTorch's extensions.
+    `salvage` reviews what can be read of damaged reports. `keep_private` keeps folders, and secrets in names, which are
+    left out otherwise. `base` are files of another build to compare with, `fail_on` limits as --fail-on takes them: the
+    review then has `changes` and a `gate`. Raises a GpuprofError: InputError, DamagedInput, EnvironmentProblem if a
+    tool is missing, UsageError for what an argument cannot be.
     """
     from gpuprof.review.asked import request_of
+    from gpuprof.review.gate import judged
     from gpuprof.review.review import review
 
     request = request_of(
@@ -183,12 +193,15 @@ def check(
         include=include,
         std=std,
         flags=flags,
+        compile_commands=compile_commands,
+        file=file,
+        torch=torch,
         compile_timeout=compile_timeout,
         compile_memory=compile_memory,
         salvage=salvage,
         keep_private=keep_private,
     )
-    return review(request, __version__)
+    return judged(request, lambda request: review(request, __version__), base=base, fail_on=fail_on, unclear=unclear)
 
 
 def load_spec(name: str) -> LoadedSession:

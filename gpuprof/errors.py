@@ -9,7 +9,7 @@ GpuprofError            1  something went wrong that has no class of its own
     ├── DamagedInput    5  it is the right kind of file, but broken
     └── SpecError       5  a hardware spec is wrong, at a file and line
 
-Exit codes that no exception has: GATE_REGRESSION and GATE_UNCLEAR of `gpuprof compare`, PIPE_CLOSED.
+Exit codes that no exception has: GATE_REGRESSION and GATE_UNCLEAR of `gpuprof compare` and `check`, PIPE_CLOSED.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from typing import Any
 
 GATE_REGRESSION = 6
-"""The exit code of `gpuprof compare` where a limit is exceeded."""
+"""The exit code of `gpuprof compare` and `gpuprof check` if a limit is exceeded."""
 GATE_UNCLEAR = 7
-"""Its exit code where a limit cannot be judged, and `--unclear fail` was asked for."""
+"""Their exit code if a limit cannot be judged, and `--unclear fail` was asked for."""
 PIPE_CLOSED = 141
 """The exit code where the reader of a pipe has gone, as the shell tells SIGPIPE."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gpuprof.review.case import CodeCase
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import KnownLaunch
 from tests.reviewed_code import BLOCK, compiled_cases
 
@@ -19,8 +19,8 @@ def case_of(
     block: Dims | None = BLOCK,
     names: tuple[str | None, ...] = (),
     arguments: Mapping[int, int] | None = None,
-) -> CodeCase:
+) -> CodeFacts:
     """The first kernel of a source as the rules see it."""
     known = next(iter(compiled_cases(source, target).values())).known
     shape = KnownLaunch(block=block, arguments=arguments or {})
-    return CodeCase(replace(known, kernel=replace(known.kernel, shape=shape, argument_names=names)))
+    return CodeFacts(replace(known, kernel=replace(known.kernel, shape=shape, argument_names=names)))

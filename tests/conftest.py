@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -59,13 +59,13 @@ def emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture(scope="session", autouse=True)
 def user_s_cache_is_left_alone() -> Iterator[None]:
     """Tests that replace the environment use no cache either, unless they name a folder."""
-    folder = user_cache.cache_folder
+    cache_below = user_cache._cache_below
 
-    def named(environ: Mapping[str, str], platform: str) -> Path | None:
-        return folder(environ, platform) if "XDG_CACHE_HOME" in environ else None
+    def named(base: str) -> user_cache.UserCache:
+        return cache_below(base) if base else user_cache.UserCache(None)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(user_cache, "cache_folder", named)
+        patch.setattr(user_cache, "_cache_below", named)
         yield
 
 

@@ -46,7 +46,7 @@ def every_block(text: str) -> Document:
     )  # fmt: skip
     finding = Finding(
         rule=text, severity="high", headline=text, gain=text, remains=text, certainty=text, why=text, action=text,
-        advice=text, place=cell, evidence=(Evidence(text, cell, text, text),),
+        advice=text, place=cell, evidence=(Evidence(text, cell, text, text),), places=(text,),
     )  # fmt: skip
     explained = Finding(
         rule=text, severity="low", headline=text, gain=text, remains=text, certainty=text, why=text, action=text,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.recorded import Dim3
+from gpuprof.model.session import Finding
 from gpuprof.resources import data_dir
-from gpuprof.review.case import CodeCase
 from gpuprof.review.code import KernelCode
-from gpuprof.review.contract import CodeFinding
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.rules.rule import CodeRule
 from gpuprof.sass.binary.cubin import CubinKernel, read_cubin
@@ -20,13 +20,14 @@ from gpuprof.sass.binary.line_table import line_tables
 from gpuprof.sass.instruction import Instruction, without_padding
 from gpuprof.sass.tools.compile import NotCompiled, compile_file, target_options
 from gpuprof.sass.tools.disassemble import disassemble, disassembler_for
+from gpuprof.words.findings import with_sentences
 
 TARGETS = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 BLOCK: Dim3 = (256, 1, 1)
 
 
 @cache
-def compiled_cases(source: str, target: str, options: tuple[str, ...] = ()) -> Mapping[str, CodeCase]:
+def compiled_cases(source: str, target: str, options: tuple[str, ...] = ()) -> Mapping[str, CodeFacts]:
     """Return the kernels of a source by name, with their source lines."""
     with tempfile.TemporaryDirectory(prefix="gpuprof-") as folder:
         file = Path(folder) / "kernels.cu"
@@ -54,7 +55,7 @@ def case_of(
     cubin: bytes = b"",
     lines: Mapping[int, tuple[str, int]] | None = None,
     name: str = "kernel",
-) -> CodeCase:
+) -> CodeFacts:
     """Return a kernel as the rules see it."""
     compiled = CompiledKernel(
         name=name,
@@ -65,9 +66,9 @@ def case_of(
         shape=KnownLaunch(block=BLOCK),
     )
     arch = SpecLibrary(folders=(data_dir("specs"),)).arch(target.rstrip("af"))
-    return CodeCase(KernelCode(kernel=compiled, code=without_padding(code), lines=lines or {}, arch=arch))
+    return CodeFacts(KernelCode(kernel=compiled, code=without_padding(code), lines=lines or {}, arch=arch))
 
 
-def told(case: CodeCase, rules: tuple[CodeRule, ...], rule: str) -> list[CodeFinding]:
+def told(case: CodeFacts, rules: tuple[CodeRule, ...], rule: str) -> list[Finding]:
     """Return what one rule says of a kernel."""
-    return [finding for item in rules if item.id == rule for finding in item.check(case)]
+    return [with_sentences(finding) for item in rules if item.id == rule for finding in item.check(case)]

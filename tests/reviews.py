@@ -6,13 +6,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gpuprof.model.session import Evidence
+from gpuprof.diagnose.ranking import numbered
+from gpuprof.model.session import Evidence, Finding, Location
 from gpuprof.review.contract import (
     CodeAccess,
-    CodeFinding,
     CodeLoop,
     CodeOccupancy,
-    CodePlace,
     KernelArgument,
     KernelResources,
     OccupancyStep,
@@ -25,29 +24,33 @@ from gpuprof.review.contract import (
 FILE = "src/transpose.cu"
 
 
-def place(line: int | None = 12, **changes: Any) -> CodePlace:
-    made = CodePlace(
-        offset=0x120,
+def place(line: int | None = 12, **changes: Any) -> Location:
+    made = Location(
+        pc=0x120,
         sass="LDG.E R2, desc[UR4][R2.64]",
         file=FILE if line is not None else None,
         line=line,
-        loop=1,
+        loops=2,
     )
     return replace(made, **changes)
 
 
-def finding(rule: str = "uncoalesced-global", *places: CodePlace, **changes: Any) -> CodeFinding:
-    made = CodeFinding(
+def finding(rule: str = "uncoalesced-global", *places: Location, **changes: Any) -> Finding:
+    places = places or (place(), place(14, pc=0x140))
+    made = Finding(
+        id=rule,
         rule=rule,
-        certainty="from code",
+        severity="high",
+        confidence="inferred",
         headline="Uncoalesced global access: 32 sectors per request, 4 are needed",
         why="Each lane of a warp touches a sector of its own.",
         action="Let consecutive threads read consecutive words",
         advice="Swap the indices of the load, or go through shared memory.",
         evidence=(Evidence("", 32.0, "sector/request", threshold=4.0, meaning="sectors of a request"),),
-        places=places or (place(), place(14, offset=0x140)),
-        more_places=0,
-        loop_depth=2,
+        place=places[0],
+        places=places,
+        gain_kernel=None,
+        gain_total=None,
     )
     return replace(made, **changes)
 
@@ -137,7 +140,7 @@ def accesses() -> tuple[CodeAccess, ...]:
     )  # fmt: skip
 
 
-def kernel(number: int = 0, *findings: CodeFinding, label: str = "transpose_naive", **changes: Any) -> ReviewedKernel:
+def kernel(number: int = 0, *findings: Finding, label: str = "transpose_naive", **changes: Any) -> ReviewedKernel:
     made = ReviewedKernel(
         id=number,
         name=f"void {label}<float>(float *, const float *, int)",
@@ -157,7 +160,7 @@ def kernel(number: int = 0, *findings: CodeFinding, label: str = "transpose_naiv
         occupancy=occupancy(),
         loops=(loop(0), loop(1)),
         accesses=accesses(),
-        findings=findings,
+        findings=tuple(numbered(findings, number)),
         has_lines=True,
     )
     return replace(made, **changes)
@@ -166,7 +169,7 @@ def kernel(number: int = 0, *findings: CodeFinding, label: str = "transpose_naiv
 def review(*kernels: ReviewedKernel, **changes: Any) -> Review:
     targets = dict.fromkeys(kernel.target for kernel in kernels)
     made = Review(
-        schema_version=3,
+        schema_version=4,
         gpuprof_version="0.1.0",
         files=tuple(dict.fromkeys(kernel.origin.partition("[")[0] for kernel in kernels)) or (FILE,),
         tools=("NVRTC 13.1", "nvdisasm 13.1.80"),
@@ -187,7 +190,7 @@ def everything(text: str = "text", name: str = "kernel") -> Review:
     told = finding("uncoalesced-global", where, headline=text, why=text, action=text, advice=text, more_places=3,
                    evidence=(Evidence(text, 32.0, "sector/request", threshold=4.0, meaning=text),))  # fmt: skip
     made = kernel(
-        0, told, finding("register-spills", place(None), certainty="guess", headline=f"{text} 2", loop_depth=0),
+        0, told, finding("register-spills", place(None, loops=0), confidence="guess", headline=f"{text} 2"),
         name=name, label=name, mangled=name, origin=f"{text}[{text}]", launch=0, grid=(64, 1, 1),
         arguments=(KernelArgument(ordinal=0, name=text, size_bytes=8, value=-5),),
         occupancy=occupancy(sentence=text),
@@ -201,6 +204,6 @@ def everything(text: str = "text", name: str = "kernel") -> Review:
         files=(text,),
         tools=(text,),
         modules=(ReviewedModule(origin=text, target="compute_90", form="ptx", kernels=1),),
-        findings=(finding("no-machine-code", place(None, offset=None, sass=""), headline=text, action=text),),
+        findings=(finding("no-machine-code", place(None, pc=None, sass=None), headline=text, action=text),),
         notes=(text,),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from benchmarks.rule_messages import RuleResult, rule_results
 from gpuprof.read.container import walk
 from gpuprof.read.protobuf import Malformed, fields
 from gpuprof.read.wire import message, number, varint
-from gpuprof.sass.tools.named_bytes import NamedBytes
 from tests import ncu_bytes
 from tests.table import each_row
 
@@ -29,11 +29,13 @@ def read_by_nvidia(data: bytes) -> list[list[RuleResult]]:
     """Return what NVIDIA's reader says of each launch of a report."""
     import ncu_report
 
-    file = NamedBytes(data, "r.ncu-rep")
-    context = ncu_report.load_report(file.path)
-    ranges = [context.range_by_idx(index) for index in range(context.num_ranges())]
-    actions = [some.action_by_idx(index) for some in ranges for index in range(some.num_actions())]
-    return [[_rule(entry) for entry in action.rule_results_as_dicts()] for action in actions]
+    with tempfile.NamedTemporaryFile(suffix=".ncu-rep") as file:
+        file.write(data)
+        file.flush()
+        context = ncu_report.load_report(file.name)
+        ranges = [context.range_by_idx(index) for index in range(context.num_ranges())]
+        actions = [some.action_by_idx(index) for some in ranges for index in range(some.num_actions())]
+        return [[_rule(entry) for entry in action.rule_results_as_dicts()] for action in actions]
 
 
 def _rule(entry: Mapping[str, Any]) -> RuleResult:

@@ -84,7 +84,7 @@ def test_wrong_use_is_a_usage_error_with_a_hint(arguments: tuple[str, ...], name
 
 @pytest.fixture
 def no_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(nvrtc, "_candidates", lambda environ: iter(()))
+    monkeypatch.setattr(nvrtc, "_candidates", lambda: [])
     find_nvrtc.cache_clear()
     yield
     find_nvrtc.cache_clear()

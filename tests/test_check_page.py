@@ -12,10 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from gpuprof.model.session import Evidence
-from gpuprof.present.check_page.build import page_lines
 from gpuprof.review.contract import Review
+from gpuprof.views.options import WriteOptions
+from gpuprof.views.review import page_lines
 from tests import reviews as made
-from tests.chromium import CHROMIUM, Browser
+from tests.chromium import CHROMIUM, CONTRASTS, Browser
 from tests.outline import Outline
 from tests.table import each_row
 
@@ -24,14 +25,14 @@ BAD = "</script></title><img src=x onerror=document.title='hacked'>{{ 7 * 7 }}"
 
 
 def page_of(review: Review, top: int | None = None) -> str:
-    return "\n".join(page_lines(review, top))
+    return "\n".join(page_lines(review, WriteOptions(top)))
 
 
 @cache
 def rich() -> Review:
     """Two architectures of a kernel with findings, loops and accesses, and one kernel without findings."""
     spills = made.finding(
-        "local-memory-spill", made.place(None), headline="7 spills", certainty="guess", loop_depth=0, more_places=4,
+        "local-memory-spill", made.place(None, loops=0), headline="7 spills", confidence="guess", more_places=4,
         evidence=(Evidence("", 12.0, "%", threshold=5.0, meaning="share of the instructions"),),
     )  # fmt: skip
     first = made.kernel(0, made.finding(), spills)
@@ -48,7 +49,7 @@ def many(number: int, label: str = "kernel_{}") -> Review:
     accesses = tuple(made.access(offset=16 * index, line=index + 1) for index in range(12))
     kernels = [
         made.kernel(
-            index, *(replace(item, places=(made.place(index + 1),)) for item in findings),
+            index, *(replace(item, place=made.place(index + 1), places=(made.place(index + 1),)) for item in findings),
             label=label.format(index), accesses=accesses,
         )
         for index in range(number)
@@ -106,24 +107,40 @@ def test_the_page_never_scrolls_sideways_and_reports_nothing(browser: Browser, t
 @pytest.mark.browser
 def test_the_table_sorts_and_filters_and_links_open_closed_sections(browser: Browser, tmp_path: Path) -> None:
     opened(browser, tmp_path, rich())
-    rows = "[...document.querySelectorAll('#kernel-table tbody tr')].filter(row => !row.hidden).map(row => row.id)"
-    heading = "document.querySelectorAll('#kernel-table thead button')[3].click()"
+    rows = "[...document.querySelectorAll('tr[id^=row-]')].filter(row => !row.hidden).map(row => row.id)"
+    heading = (
+        "[...document.querySelectorAll('.filter thead th')].find(item => item.textContent === 'registers')"
+        ".querySelector('button').click()"
+    )
     browser.run(heading)
     assert browser.run(rows) == ["row-0", "row-2", "row-1"]
     browser.run(heading)
     assert browser.run(rows) == ["row-1", "row-0", "row-2"]
-    browser.run("document.getElementById('filter').focus()")
+    browser.run("document.querySelector('.search input').focus()")
     browser.type("sm_80")
     assert browser.run(rows) == ["row-1"]
     opened(browser, tmp_path, many(30))
-    is_open = "[...document.querySelectorAll('article > details')].map(item => item.open)"
-    assert browser.run(is_open) == [False] * 30
-    # Paper has the first kernels open, and the screen all of them again.
-    browser.run("dispatchEvent(new Event('beforeprint'))")
-    assert browser.run(is_open) == [True] * 20
-    browser.run("dispatchEvent(new Event('afterprint'))")
-    assert browser.run(is_open) == [False] * 30
-    order = browser.run("[...document.querySelectorAll('article h3')].map(item => item.id)")
-    assert order == [f"kernel-{number}" for number in range(30)]
-    browser.run("document.querySelector('.code-fixes a').click(); new Promise(done => setTimeout(done, 200))")
+    is_open = "[...document.querySelectorAll('.section')].map(item => item.open)"
     assert browser.run(is_open) == [True, *[False] * 29]
+    order = browser.run("[...document.querySelectorAll('.section')].map(item => item.id)")
+    assert order == [f"kernel-{number}" for number in range(30)]
+    click = "document.querySelectorAll('.what > a')[4].click(); new Promise(done => setTimeout(done, 200))"
+    browser.run(click)
+    assert browser.run(is_open) == [True, True, *[False] * 28]
+
+
+@pytest.mark.browser
+@each_row("scheme", ["light", "dark"])
+def test_every_text_is_legible(browser: Browser, tmp_path: Path, scheme: str) -> None:
+    opened(browser, tmp_path, rich(), dark=scheme == "dark")
+    read = browser.run(CONTRASTS)
+    assert read["seen"] > 60 and read["bad"] == []
+
+
+def test_a_page_of_500_kernels_is_below_5_mb_and_lists_the_others() -> None:
+    page = page_of(many(510))
+    assert len(page) < 5_000_000
+    outline = Outline(page)
+    assert sum(name.startswith("kernel-") for name in outline.ids) == 500
+    assert sum(name.startswith("row-") for name in outline.ids) == 500
+    assert any("10 more kernels" in text for text in outline.texts)

@@ -45,8 +45,8 @@ def source(tmp_path: Path) -> Path:
 def test_a_newcomer_gets_the_line_with_the_conflict_for_each_architecture(source: Path) -> None:
     done = typed("check", source.name, "--arch", "80,90", "--block", "32,32", "-o", "a.json", cwd=source.parent)
     assert done.returncode == 0, done.stderr
-    assert f"transpose.cu:{STORE}: " in done.stdout and "32 wavefronts" in done.stdout
-    assert done.stdout.count("#0 copy") == 1
+    assert f"transpose.cu:{STORE}," in done.stdout and "32 wavefronts" in done.stdout
+    assert "2 kernels, " in done.stdout
     document = json.loads((source.parent / "a.json").read_text())
     jsonschema.Draft202012Validator(schema_of_review()).validate(document)
     assert [kernel["target"] for kernel in document["kernels"]] == ["sm_80", "sm_80", "sm_90", "sm_90"]

@@ -141,7 +141,7 @@ def test_without_any_compiler_the_hint_names_the_package_for_the_driver(
     probe: Probe, monkeypatch: pytest.MonkeyPatch, cuda: str, package: str
 ) -> None:
     monkeypatch.delenv("GPUPROF_NVRTC", raising=False)
-    monkeypatch.setattr("gpuprof.sass.tools.nvrtc._candidates", lambda environ: iter(()))
+    monkeypatch.setattr("gpuprof.sass.tools.nvrtc._candidates", lambda: [])
     find_nvrtc.cache_clear()
     try:
         with pytest.raises(EnvironmentProblem) as caught:

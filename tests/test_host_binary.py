@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import tracemalloc
 from pathlib import Path
 
@@ -68,6 +69,18 @@ def test_of_a_library_of_gigabytes_only_the_code_is_read(tmp_path: Path) -> None
         assert tracemalloc.get_traced_memory()[1] < 10e6
     finally:
         tracemalloc.stop()
+
+
+def test_names_of_gigabytes_are_not_read(tmp_path: Path) -> None:
+    data = bytearray(elf_file(X86_64, [Content(".nv_fatbin", PLAIN)]))
+    (headers,) = struct.unpack_from("<Q", data, 0x28)
+    struct.pack_into("<Q", data, headers + 2 * 64 + 32, 3 * 2**30)  # the size of the names of sections
+    file = tmp_path / "library.so"
+    with file.open("wb") as library:
+        library.write(data)
+        library.truncate(4 * 2**30)
+    with pytest.raises(DamagedInput, match="3,221,225,472 bytes"):
+        list(device_code(file))
 
 
 @each_row(

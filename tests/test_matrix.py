@@ -230,10 +230,10 @@ def test_a_product_that_is_not_known_may_have_half_of_the_rate() -> None:
     # Of Ada, TF32 is 1 or 2 times as fast as FP32, BF16 2 or 4 times: 80 % ÷ 2 stay.
     launch = made(pipes(tensor=0, fma=80), lasting(), name="ampere_sgemm_128x64_nn")
     (unknown,) = on(launch, "", "8.9", 128)
-    assert unknown.gain_kernel == pytest.approx(0.6) and unknown.cases.why[-1] == "least-rate"
+    assert unknown.gain_kernel == pytest.approx(0.6) and "least-rate" in unknown.cases.why
     # Of Ampere with FP32 at full rate all have one rate, which is that of others.
     (of_others,) = on(launch, "", "8.0", 108)
-    assert of_others.cases.why[-1] == "least-rate"
+    assert "least-rate" in of_others.cases.why
     # An L4 is known to have all of it: 80 % ÷ 2 in TF32.
     (l4,) = on(launch, "NVIDIA L4", "8.9", 58)
     assert l4.gain_kernel == pytest.approx(0.6)

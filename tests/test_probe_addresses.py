@@ -9,7 +9,7 @@ import pytest
 from gpuprof.characterize.gates.check import check, variants
 from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 from gpuprof.characterize.probes.probe import Probe
-from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.binary.cubin import kernel_code
 from gpuprof.sass.dataflow.accesses import accesses
 from gpuprof.sass.dataflow.launch_constants import POINTER, ArgumentBytes, constants_for
 from gpuprof.sass.dataflow.request_costs import wavefronts

@@ -14,13 +14,12 @@ from msgspec import structs
 
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review import batches, slices
-from gpuprof.review.batches import disassemblers_for, reviewed_kernels
+from gpuprof.review.batches import disassemblers_for, reviewed_kernels, unread_targets
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.reviewed import reviewed_kernel
-from gpuprof.sass.binary.cubin import CubinKernel
-from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.binary.cubin import CubinKernel, kernel_code
 from gpuprof.sass.tools.compile import compiler_for, target_options
 from gpuprof.sass.tools.disassemble import Disassembler
 from gpuprof.workers import done_by_workers, processors
@@ -121,6 +120,7 @@ def test_code_that_cannot_be_read_costs_its_kernel_a_note(code: bytes) -> None:
     [
         ("sm_90", (), "gpuprof-cli[check]"),
         ("sm_70", ((13, 3),), "CUDA 12"),
+        ("sm_61", ((13, 3),), "sm_70 and newer"),
         ("sm_150", ((13, 3),), "--upgrade nvidia-cuda-nvdisasm"),
     ],
 )
@@ -137,6 +137,8 @@ def test_code_that_no_nvdisasm_here_reads_is_answered_with_the_one_that_does(
         disassemblers_for([chosen])
     assert hint in (caught.value.hint or "")
     assert disassemblers_for([]) == ()
+    (note,) = unread_targets([chosen, chosen])
+    assert target in note and ("pip install" in note or "sm_70" in note)
     (told,) = slices.reviewed_slice([(0, chosen)])
     assert len(told.notes) == 1
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from gpuprof.review.contract import CodeFinding
+from gpuprof.review.file_findings import file_findings
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.kernel import CompiledKernel, InputModule, KnownLaunch
-from gpuprof.review.rules.files import file_findings
 from gpuprof.sass.binary.cubin import CubinKernel
 from tests.table import each_row
 
@@ -24,32 +23,34 @@ def module(target: str, form: str = "sass", *, cubin: bytes = WITH_LINES, launch
     return InputModule(origin=NAME, target=target, form="sass", holds=1, kernels=(kernel,))
 
 
-def told(modules: list[InputModule], *targets: str) -> list[CodeFinding]:
-    return list(file_findings(modules, ReviewRequest(files=(NAME,), targets=targets)))
-
-
 @each_row(
-    ("modules", "targets", "rules"),
+    ("modules", "targets", "found"),
     [
         # Machine code runs on its own major version from its minor version on.
         ([module("sm_80")], ("sm_80",), []),
         ([module("sm_80")], ("sm_86",), []),
         ([module("sm_80")], ("sm_89",), []),
-        ([module("sm_86")], ("sm_80",), ["no-sass-for-target"]),
-        ([module("sm_80")], ("sm_90",), ["no-sass-for-target"]),
-        ([module("sm_90a")], ("sm_100",), ["no-sass-for-target"]),
+        ([module("sm_86")], ("sm_80",), [("no-sass-for-target", "nothing-runs")]),
+        ([module("sm_80")], ("sm_90",), [("no-sass-for-target", "nothing-runs")]),
+        ([module("sm_90a")], ("sm_100",), [("no-sass-for-target", "nothing-runs")]),
         # PTX of an older architecture is compiled at the start; that of a target with an a runs on nothing else.
-        ([module("sm_80"), module("sm_80", "ptx")], ("sm_120",), ["no-sass-for-target"]),
-        ([module("sm_90a"), module("sm_90a", "ptx")], ("sm_120",), ["no-sass-for-target"]),
+        ([module("sm_80"), module("sm_80", "ptx")], ("sm_120",), [("no-sass-for-target", "only-ptx")]),
+        ([module("sm_90a"), module("sm_90a", "ptx")], ("sm_120",), [("no-sass-for-target", "nothing-runs")]),
         ([module("sm_80"), module("sm_80", "ptx")], (), []),
-        ([module("sm_90", "ptx")], (), ["no-sass-for-target"]),
+        ([module("sm_90", "ptx")], (), [("no-sass-for-target", "any-target")]),
         # Launches of a report are not asked what else they run on.
         ([module("sm_80", launch=0)], ("sm_90",), []),
-        ([module("sm_80", cubin=WITHOUT), module("sm_86", cubin=bytes(WITHOUT))], (), ["no-line-info"]),
-        ([module("sm_80", cubin=WITHOUT), module("sm_86")], (), ["no-line-info"]),
+        (
+            [module("sm_80", cubin=WITHOUT), module("sm_86", cubin=bytes(WITHOUT))],
+            (),
+            [("no-line-info", "all-kernels")],
+        ),
+        ([module("sm_80", cubin=WITHOUT), module("sm_86")], (), [("no-line-info", "some-kernels")]),
     ],
 )
-def test_files_without_code_for_a_target_or_without_lines_are_told_of(
-    modules: list[InputModule], targets: tuple[str, ...], rules: list[str]
+def test_files_without_code_for_a_target_or_without_lines_have_a_finding(
+    modules: list[InputModule], targets: tuple[str, ...], found: list[tuple[str, str]]
 ) -> None:
-    assert [finding.rule for finding in told(modules, *targets)] == rules
+    findings = file_findings(modules, ReviewRequest(files=(NAME,), targets=targets))
+    assert [(finding.rule, *finding.cases.headline) for finding in findings] == found
+    assert all(NAME in finding.headline for finding in findings)

@@ -118,7 +118,7 @@ def test_kernels_are_chosen_by_a_part_of_the_name_or_by_number() -> None:
         ("empty.cubin", b"", "empty.cubin"), ("noise", b"\xff\x00\x01" * 99, "noise"),
         ("notes.txt", b"nothing of use\n", "notes.txt"), ("train.py", b"import torch\n", "Python"),
         ("torch.whl", b"PK\x03\x04\0\0", "archive"), ("app.ncu-rep.gz", b"\x1f\x8b\x08\0", "archive"),
-        ("k.ttgir", b"module {}\n", "Triton"), ("k.json", b"{}", "k.cubin"),
+        ("k.ttgir", b"module {}\n", "Triton"), ("k.json", b"{}", "no GPU code"),
         ("big.cubin", b"version https://git-lfs.github.com/spec/v1\n", "Git LFS"), ("k.ptx", b"ret;\n", ".target"),
         ("app.exe", b"MZ\x90\0\x03", "Windows"), ("cut.cubin", CUBIN.read_bytes()[:3000], "cut.cubin"),
         ("cut.fatbin", PLAIN.read_bytes()[:3000], "truncated"),

@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpuprof.errors import EnvironmentProblem, InputError, UsageError
 from gpuprof.review.inputs import sources
-from gpuprof.review.inputs.signatures import argument_names, names_for
 from gpuprof.sass.binary.cubin import read_cubin
 from gpuprof.sass.tools.compile import Compiled
-from gpuprof.sass.tools.programs import private_folder, run_in
+from gpuprof.sass.tools.programs import run
 from gpuprof.sass.tools.ptx_lines import with_own_lines
 from gpuprof.sass.tools.ptxas import compile_ptx
 from tests.cli import gpuprof
@@ -132,7 +129,7 @@ def test_what_needs_a_host_compiler_is_compiled_by_nvcc_with_the_kernels_that_it
         modules(source, defines=("BIAS=1",), **given)
     assert refused.value.hint == "--flag=--extended-lambda"
     (module,) = modules(source, defines=("BIAS=1",), flags=("--extended-lambda",), **given)
-    assert module.tools[0].startswith("nvcc ") and "-lineinfo --extended-lambda -DBIAS=1" in module.tools[0]
+    assert module.tools[0].startswith("nvcc ") and "-lineinfo -DBIAS=1 --extended-lambda" in module.tools[0]
     named = kernels([module])
     assert len(named) == 2
     assert all(kernel.argument_names == ("out", "scale", "f") for kernel in named.values())
@@ -141,12 +138,11 @@ def test_what_needs_a_host_compiler_is_compiled_by_nvcc_with_the_kernels_that_it
 @each_row("ending", ["wait", "exit 3"])
 def test_what_a_program_leaves_running_is_ended_with_it(emptied: Path, ending: str) -> None:
     command = ["sh", "-c", f"sleep 60 & echo $! > {emptied.parent}/pid; {ending}"]
-    with private_folder() as folder:
-        if ending == "wait":
-            with pytest.raises(EnvironmentProblem):
-                run_in(folder, command, 0.3)
-        else:
-            assert run_in(folder, command, 20).code == 3
+    if ending == "wait":
+        with pytest.raises(EnvironmentProblem):
+            run(command, 0.3)
+    else:
+        assert run(command, 20).code == 3
     started = int((emptied.parent / "pid").read_text())
     deadline = time.monotonic() + 20
     while _runs(started) and time.monotonic() < deadline:
@@ -158,11 +154,10 @@ def test_a_program_gets_no_secrets_and_no_more_memory_than_it_may(
     emptied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI_JOB_TOKEN", "secret-token")
-    with private_folder() as folder:
-        assert "secret-token" not in run_in(folder, ["env"], 20).said
-        assert run_in(folder, ["sh", "-c", "ulimit -v; ulimit -c"], 20, 10**9).said == "976562\n0\n"
-    with private_folder() as folder, pytest.raises(EnvironmentProblem):
-        run_in(folder, ["./none"], 20)
+    assert "secret-token" not in run(["env"], 20).log
+    assert run(["sh", "-c", "ulimit -v; ulimit -c"], 20, memory_bytes=10**9).output == "976562\n0\n"
+    with pytest.raises(EnvironmentProblem):
+        run(["./none"], 20)
 
 
 def macros(depth: int) -> str:
@@ -277,37 +272,3 @@ def test_ptx_is_compiled_for_its_own_target_with_its_own_lines_and_block(tmp_pat
     source.write_text(_PTX.replace("sm_80", "sm_52"))
     (module,) = modules(source)
     assert "sm_52" in module.notes[0] and module.target in module.notes[0]
-
-
-@each_row(
-    ("parameters", "names"),
-    [
-        ("", ()), ("void", ()), ("int n, float* a", ("n", "a")),
-        ("const float *__restrict__ in, float (&out)[4], int (*table)[8]", ("in", "out", "table")),
-        ("std::array<int, 4> shape = {1, 2}, int n = f(1, 2)", ("shape", "n")),
-        ("int, float*, unsigned int, const Foo", (None, None, None, None)),
-        ("float* __restrict__, ns::Type, Type<int>", (None, None, None)), ("T... rest", (None,)),
-        ("void (*call)(int, float), int m[]", ("call", "m")),
-        ("const __grid_constant__ CUtensorMap map /* of a, b */, int n // , last\n", ("map", "n")),
-    ],
-)  # fmt: skip
-def test_names_of_parameters_are_read_as_they_are_declared(parameters: str, names: tuple[str | None, ...]) -> None:
-    assert argument_names(f"__global__ void k({parameters}) {{}}") == {"k": [names]}
-
-
-def test_names_are_unknown_rather_than_wrong() -> None:
-    either = "#if A\n__global__ void k(int n) {}\n#else\n__global__ void k(int m) {}\n#endif"
-    assert names_for("k(int)", 1, argument_names(either)) == (None,)
-    assert names_for("k(int)", 1, argument_names("__global__ void k(PARAMETERS) {}")) == (None,)
-    assert names_for("k(int, int)", 2, argument_names("__global__ void k(PARAMETERS) {}")) == ()
-    assert names_for("k(int, int)", 2, argument_names("__global__ void k(int n, ...) {}")) == ("n", None)
-
-
-@given(st.text(alphabet=st.sampled_from(list("__global__ void k(int a,<>{}[]=;\"'/*\n\\#&:.")), max_size=300))
-def test_no_text_stops_the_reading_of_names(text: str) -> None:
-    for listed in argument_names(f"__global__ {text}").values():
-        assert all(isinstance(names, tuple) for names in listed)
-
-
-def test_a_source_of_open_brackets_is_read_in_little_time() -> None:
-    assert argument_names("__global__ void k(" * 3000) == {}

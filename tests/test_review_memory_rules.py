@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from gpuprof.model.recorded import Dim3
-from gpuprof.review.case import CodeCase
-from gpuprof.review.contract import CodeFinding
+from gpuprof.model.session import Finding
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import KnownLaunch
-from gpuprof.review.rules.memory import RULES
+from gpuprof.review.registry import CODE_RULES
+from gpuprof.words.findings import with_sentences
 from tests.cuda_tools import needs_cuda_wheels
 from tests.reviewed_code import compiled_cases
 from tests.table import each_row
@@ -106,25 +107,28 @@ SOURCE = HEAD + "".join(
 )
 
 
-def case_of(name: str, target: str, block: Dim3 = ROW, arguments: Mapping[int, int] | None = None) -> CodeCase:
+def case_of(name: str, target: str, block: Dim3 = ROW, arguments: Mapping[int, int] | None = None) -> CodeFacts:
     known = compiled_cases(SOURCE, target)[name].known
     shape = KnownLaunch(block=block, arguments=arguments or {})
-    return CodeCase(replace(known, kernel=replace(known.kernel, shape=shape)))
+    return CodeFacts(replace(known, kernel=replace(known.kernel, shape=shape)))
 
 
-def findings(case: CodeCase) -> list[CodeFinding]:
-    return [finding for rule in RULES for finding in rule.check(case)]
+IDS = ("uncoalesced-global", "shared-bank-conflict", "narrow-access", "atomic-contention")
+
+
+def findings(case: CodeFacts) -> list[Finding]:
+    return [with_sentences(finding) for rule in CODE_RULES if rule.id in IDS for finding in rule.check(case)]
 
 
 Said = tuple[str, str, list[float], list[int]]
 
 
-def said(case: CodeCase) -> list[Said]:
+def said(case: CodeFacts) -> list[Said]:
     """Rule, certainty, numbers of the evidence, and lines of each finding."""
     return [
         (
             finding.rule,
-            finding.certainty,
+            finding.confidence,
             [item.value for item in finding.evidence],
             [place.line for place in finding.places if place.line is not None],
         )
@@ -136,20 +140,20 @@ CONFLICT, UNCOALESCED, NARROW, ATOMIC = (
     "shared-bank-conflict", "uncoalesced-global", "narrow-access", "atomic-contention",
 )  # fmt: skip
 EXPECTED: tuple[tuple[str, Dim3, list[Said]], ...] = (
-    ("tile", TILE, [(CONFLICT, "from code", [32, 4, 128], [3])]),
+    ("tile", TILE, [(CONFLICT, "inferred", [32, 4, 128], [3])]),
     ("padded_tile", TILE, []),
-    ("column", ROW, [(UNCOALESCED, "from code", [32, 4, 4096], [2])]),
-    ("members", ROW, [(UNCOALESCED, "from code", [20, 4, 20], [1, 1, 1])]),
-    ("pairs", ROW, [(UNCOALESCED, "from code", [8, 4, 8, 2], [1, 1])]),
+    ("column", ROW, [(UNCOALESCED, "inferred", [32, 4, 4096], [2])]),
+    ("members", ROW, [(UNCOALESCED, "inferred", [20, 4, 20], [1, 1, 1])]),
+    ("pairs", ROW, [(UNCOALESCED, "inferred", [8, 4, 8, 2], [1, 1])]),
     ("by_argument", ROW, [(UNCOALESCED, "guess", [32, 4], [1])]),
     ("half_rows", ROW, [(UNCOALESCED, "guess", [16, 3], [1])]),
-    ("backwards_by_nine", SQUARE, [(UNCOALESCED, "from code", [16, 4, -36], [1])]),
-    ("two_bytes", ROW, [(NARROW, "from code", [100, 2], [1, 1])]),
-    ("looked_up", ROW, [(NARROW, "from code", [4, 4, 4], [2] * 4)]),
+    ("backwards_by_nine", SQUARE, [(UNCOALESCED, "inferred", [16, 4, -36], [1])]),
+    ("two_bytes", ROW, [(NARROW, "inferred", [100, 2], [1, 1])]),
+    ("looked_up", ROW, [(NARROW, "inferred", [4, 4, 4], [2] * 4)]),
     # Rows of 20 bytes begin at a multiple of 8 for one thread and not for the next.
     ("rows_of_five", ROW, []),
-    ("rows_of_eight", ROW, [(NARROW, "from code", [8, 4, 8], [1] * 8)]),
-    ("all_add", ROW, [(ATOMIC, "from code", [32], [1])]),
+    ("rows_of_eight", ROW, [(NARROW, "inferred", [8, 4, 8], [1] * 8)]),
+    ("all_add", ROW, [(ATOMIC, "inferred", [32], [1])]),
     ("counts", ROW, [(ATOMIC, "guess", [1], [1])]),
     ("some_count", ROW, [(ATOMIC, "guess", [1], [1])]),
     ("backwards", SQUARE, []),
@@ -166,11 +170,12 @@ def test_what_compiled_kernels_do_is_told_with_its_numbers_and_lines(target: str
     for name, block, expected in EXPECTED:
         assert said(case_of(name, target, block)) == expected, name
     (tile,) = findings(case_of("tile", target, TILE))
-    assert "132 B" in tile.advice
+    amounts = {amount.name: amount.value for amount in tile.amounts}
+    assert (amounts["pad"], amounts["row"], "pad-by" in tile.cases.advice) == (4, 132, True)
     # The argument as given decides.
     assert said(case_of("by_argument", target, arguments={2: 1})) == []
     ((rule, certainty, numbers, _),) = said(case_of("by_argument", target, arguments={2: 4}))
-    assert (rule, certainty, numbers[0]) == (UNCOALESCED, "from code", 16)
+    assert (rule, certainty, numbers[0]) == (UNCOALESCED, "inferred", 16)
     rows = case_of("two_words", target, SQUARE, arguments={2: 4096})
     assert 2.0 in {access.sectors_per_request for access in rows.accesses if access.kind == "load"}
     assert UNCOALESCED not in [finding.rule for finding in findings(rows)]
@@ -182,8 +187,8 @@ INDEXED = ("S2R R1, SR_TID.X", "IMAD.WIDE.U32 R2, R1, 0x1000, c[0x0][0x160]")
 @each_row(
     ("lines", "expected"),
     [
-        ((*INDEXED, "LDG.E R9, [R2.64]"), [(UNCOALESCED, "from code", [32, 4, 4096])]),
-        (("S2R R1, SR_TID.X", "IMAD R3, R1, 0x80, RZ", "LDS R9, [R3]"), [(CONFLICT, "from code", [32, 4, 128])]),
+        ((*INDEXED, "LDG.E R9, [R2.64]"), [(UNCOALESCED, "inferred", [32, 4, 4096])]),
+        (("S2R R1, SR_TID.X", "IMAD R3, R1, 0x80, RZ", "LDS R9, [R3]"), [(CONFLICT, "inferred", [32, 4, 128])]),
         (("S2R R1, SR_TID.X", "IMAD.SHL.U32 R3, R1, 0x4, RZ", "LDS R9, [R3]"), []),
         (
             ("S2R R1, SR_TID.X", "IMAD R3, R1, c[0x0][0x168], RZ", "IMAD.WIDE R2, R3, 0x4, c[0x0][0x160]",
@@ -191,8 +196,8 @@ INDEXED = ("S2R R1, SR_TID.X", "IMAD.WIDE.U32 R2, R1, 0x1000, c[0x0][0x160]")
             [(UNCOALESCED, "guess", [32, 4])],
         ),
         (("MOV R2, c[0x0][0x160]", "MOV R3, c[0x0][0x164]", "RED.E.ADD.STRONG.GPU [R2.64], R5"),
-         [(ATOMIC, "from code", [32])]),
+         [(ATOMIC, "inferred", [32])]),
     ],
 )  # fmt: skip
 def test_rules_on_instructions_by_hand(lines: tuple[str, ...], expected: list[tuple[str, str, list[float]]]) -> None:
-    assert [entry[:3] for entry in said(CodeCase(known(*lines)))] == expected
+    assert [entry[:3] for entry in said(CodeFacts(known(*lines)))] == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,21 +16,21 @@ from msgspec import structs
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
+from gpuprof.model.session import Finding
 from gpuprof.read.ncu_rep import read_ncu_rep
-from gpuprof.review.case import CodeCase
 from gpuprof.review.code import KernelCode
-from gpuprof.review.contract import CodeFinding, CodeOccupancy
+from gpuprof.review.contract import CodeOccupancy
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
+from gpuprof.review.registry import CODE_RULES
 from gpuprof.review.resources import local_memory_of, occupancy_of, resources_of
-from gpuprof.review.rules import resources as rules
-from gpuprof.sass.binary import local_memory
-from gpuprof.sass.binary.cubin import CubinKernel, InnerFunction, read_cubin
-from gpuprof.sass.binary.elf import kernel_code
-from gpuprof.sass.binary.local_memory import LocalMemory
+from gpuprof.sass.binary.cubin import CubinKernel, InnerFunction, kernel_code, read_cubin
+from gpuprof.sass.binary.local_memory import LocalMemory, local_memory
 from gpuprof.sass.instruction import parse_sass
 from gpuprof.sass.requests import width_bytes
 from gpuprof.sass.tools.disassemble import disassemble, disassembler_for
 from gpuprof.sass.tools.nvrtc import find_nvrtc
+from gpuprof.words.findings import with_sentences
 from tests.conftest import OWN_REPORTS
 from tests.cuda_tools import needs_cuda_wheels
 from tests.table import each_row
@@ -286,7 +287,7 @@ _PROPERTIES = re.compile(
 @pytest.mark.compilers
 @needs_cuda_wheels
 @each_row("target", ["sm_75", "sm_90", "sm_120"])
-def test_spills_are_those_that_ptxas_reports(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spills_are_those_that_ptxas_reports(target: str) -> None:
     """By its marks in the cubin, and without them by the addresses."""
     options = [f"-arch={target}", "-maxrregcount=32", "--ptxas-options=-v"]
     outcome = find_nvrtc()[0].compile(SPILLING, "spills.cu", options)
@@ -295,20 +296,20 @@ def test_spills_are_those_that_ptxas_reports(target: str, monkeypatch: pytest.Mo
     assert told["spills"][0] > 0
     assert told["both"][0] > 0
     expected = {name: told[name] for name in ("spills", "both", "array")} | {"saves": told["_Z6deeperfi"]}
-    assert _spilled(target, outcome.cubin) == expected
-    monkeypatch.setattr(local_memory, "_marked", lambda _: {})
-    assert _spilled(target, outcome.cubin) == expected
+    kernels = read_cubin(outcome.cubin).kernels
+    assert all(kernel.spills for kernel in kernels if kernel.mangled in ("spills", "both"))
+    assert _spilled(target, kernels) == expected
+    assert _spilled(target, [structs.replace(kernel, spills=None) for kernel in kernels]) == expected
 
 
-def _spilled(target: str, cubin: bytes) -> dict[str, tuple[int, int]]:
+def _spilled(target: str, kernels: Sequence[CubinKernel]) -> dict[str, tuple[int, int]]:
     """Return the bytes that each kernel's spills store and load."""
-    kernels = read_cubin(cubin).kernels
     tool = disassembler_for(target)
     assert tool is not None
     codes = disassemble(tool, target, [kernel.code for kernel in kernels])
     amounts = {}
     for kernel, code in zip(kernels, codes, strict=True):
-        local = local_memory.local_memory(cubin, kernel, code)
+        local = local_memory(kernel, code)
         amounts[kernel.mangled] = (_bytes(local, "STL"), _bytes(local, "LDL"))
     return amounts
 
@@ -320,15 +321,15 @@ def _bytes(local: LocalMemory, opcode: str) -> int:
 # Rules.
 
 
-def findings(code: KernelCode, rule: str) -> list[CodeFinding]:
-    case = CodeCase(code)
-    return [finding for item in rules.RULES if item.id == rule for finding in item.check(case)]
+def findings(code: KernelCode, rule: str) -> list[Finding]:
+    case = CodeFacts(code)
+    return [with_sentences(finding) for item in CODE_RULES if item.id == rule for finding in item.check(case)]
 
 
 def test_spills_and_arrays_are_told_with_their_instructions() -> None:
     sass = "STL.64 [R1+0x8], R4\nLDL.LU.64 R4, [R1+0x8]\nEXIT"
     (finding,) = findings(made(sass=sass, kernel=taking(255)), "local-memory-spill")
-    assert (finding.certainty, "255" in finding.why) == ("from code", True)
+    assert (finding.confidence, finding.cases.why[0]) == ("inferred", "no-more-registers")
     assert [place.sass for place in finding.places] == ["STL.64 [R1+0x8], R4", "LDL.LU.64 R4, [R1+0x8]"]
     assert {(item.metric, item.value, item.unit) for item in finding.evidence} >= {("STL", 8.0, "B"), ("LDL", 8.0, "B")}
     (capped,) = findings(made(sass=sass, kernel=taking(64)), "local-memory-spill")
@@ -336,12 +337,14 @@ def test_spills_and_arrays_are_told_with_their_instructions() -> None:
     called = taking(24, inner=(InnerFunction(name="_Z3fibi", offset=0x20, size_bytes=0x30),))
     calls = "CALL.REL.NOINC 0x20\nEXIT\nSTL [R1], R16\nLDL R16, [R1]\nRET.REL.NODEC R20 0x0"
     (saved,) = findings(made(sass=calls, kernel=called), "local-memory-spill")
-    assert len({finding.action, capped.action, saved.action}) == 3
+    assert [item.cases.action for item in (finding, capped, saved)] == [
+        ("lower-pressure",), ("raise-cap",), ("called-functions",)
+    ]  # fmt: skip
     spilled, indexed = findings(made(sass=GUESSED), "local-memory-spill")
-    assert (spilled.certainty, indexed.certainty) == ("guess", "from code")
+    assert (spilled.confidence, indexed.confidence) == ("guess", "inferred")
     for address in ("[R3]", "[R10]", "[R10+0x4]", "[R1+UR4]"):
         array = made(sass=f"STL.128 [R1], R4\nIMAD R3, R0, 0x4, R1\nLDL R2, {address}")
-        assert [place.offset for place in findings(array, "local-memory-spill")[0].places] == [0x20]
+        assert [place.pc for place in findings(array, "local-memory-spill")[0].places] == [0x20]
     # Arguments of printf are none.
     assert findings(made(sass="STL [R1], R0\nIADD3 R6, P0, R1, c[0x0][0x20], RZ\nEXIT"), "local-memory-spill") == []
 
@@ -349,11 +352,13 @@ def test_spills_and_arrays_are_told_with_their_instructions() -> None:
 def test_few_warps_name_the_limiter_and_the_step_as_a_guess() -> None:
     """168 × 32 = 5 376 registers a warp: 3 warps a sub-partition, 12 an SM."""
     (finding,) = findings(made(kernel=taking(168), block=(128, 1, 1)), "low-occupancy")
-    assert (finding.certainty, "19 %" in finding.headline) == ("guess", True)
-    assert "128 registers" in finding.action and "25 %" in finding.action
+    amounts = {amount.name: amount.value for amount in finding.amounts}
+    assert (finding.confidence, finding.cases.headline, amounts["theoretical"]) == ("guess", ("main",), 0.1875)
+    assert finding.cases.action == ("main", "step-registers")
+    assert (amounts["registers"], amounts["blocks_then"], amounts["occupancy_then"]) == (128, 4, 0.25)
     assert (finding.evidence[0].value, finding.evidence[0].threshold) == (3.0, 4.0)
     (fails,) = findings(made(kernel=taking(255), block=(1024, 1, 1)), "low-occupancy")
-    assert fails.certainty == "from code"
+    assert (fails.confidence, fails.cases.headline) == ("inferred", ("no-block-fits",))
 
 
 @each_row(

@@ -25,7 +25,7 @@ BASE = (
 """What every room may import, and what imports nothing but one another."""
 ROOMS = (
     "hardware", "recordings", "model", "timeline", "sass", "store", "read", "privacy", "annotated", "diagnose",
-    "comparison", "collect", "words", "review", "views", "present", "characterize", "hardware_finder", "events",
+    "comparison", "collect", "words", "review", "views", "characterize", "hardware_finder", "events",
     "pipeline", "ab_runner", "notebook", "api", "api_compare", "profiling", "cli", "__main__",
 )  # fmt: skip
 NOTHING_OF = {
@@ -39,14 +39,13 @@ NOTHING_OF = {
     "diagnose": {"recordings", "store", "read"},
     "comparison": {"recordings", "sass", "store", "read"},
     "words": {"recordings", "sass", "store", "read"},
-    "review": {"recordings", "store", "comparison"},
+    "review": {"recordings", "store"},
     "collect": {"recordings", "sass", "store", "read", "comparison"},
     "views": {"read"},
-    "present": {"read"},
     "characterize": {"recordings", "store", "diagnose", "review"},
 }
 """Rooms that come before, and that a room all the same does without."""
-NAMES_LATER_ROOMS = {"gpuprof.views.formats": {"present", "characterize"}}
+NAMES_LATER_ROOMS = {"gpuprof.views.formats": {"characterize"}}
 """A table with functions of later rooms: formats whose writers are still to move."""
 STEPS = {
     "characterize": (
@@ -62,7 +61,7 @@ ONLY_IN = {
     "cupy": {"characterize"},
     "zstandard": {"read"},
     "pynvml": {"collect"},
-    "rich": {"views", "present", "characterize"},
+    "rich": {"views", "characterize"},
     "click": {"cli"},
     "matplotlib": {"views", "characterize", "notebook"},
     "pandas": {"notebook"},

@@ -187,7 +187,7 @@ def busy_metric(unit: str) -> str:
         ("shared-bank-conflict", "by excess wavefronts", "", 40, "%", shared_bank_conflict.CONFLICTS),
         ("shared-bank-conflict", "by the hardware's count", stall_metric("mio_throttle"), 20, "%", None),
         ("local-memory-spill", "by sectors", "", 20, "%", local_memory_spill.SPILL),
-        ("narrow-access", "of a byte", WARP_OPCODES, 60, "%", narrow_access.NARROW),
+        ("narrow-access", "of a byte", WARP_OPCODES, 60, "%", t.NARROW),
         ("atomic-contention", "at L2", L2_ATOMICS, 50, "%", atomic_contention.ATOMICS),
         ("fp64-bound", "pipe full", pipe_metric("fp64"), 80, "%", t.PIPE_BUSY),
         ("fp64-bound", "by divisions", WARP_OPCODES, 35, "%", None),
@@ -457,7 +457,7 @@ EDGES = (
     Edge("local-memory-spill", local_memory_spill.RARE, lambda value: made(
          {LOCAL_LOADS: 50.0, LOCAL_STORES: 0, LOAD_SECTORS: 50.0, STORE_SECTORS: 0},
          {LOCAL_LOADS_RUN: value, LOCAL_STORES_RUN: 0.0, "smsp__inst_executed.sum": 100.0})),
-    Edge("narrow-access", narrow_access.NARROW, lambda value: made(
+    Edge("narrow-access", t.NARROW, lambda value: made(
          stalls(lg_throttle=40), histograms={WARP_OPCODES: {"LDG.E.U8": value, "LDG.E.128": 100 - value}})),
     Edge("narrow-access", t.BUSY, lambda value: made(
          {REQUESTS: value}, histograms={WARP_OPCODES: {"LDG.E.U8": 10.0}})),

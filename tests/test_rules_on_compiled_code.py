@@ -10,7 +10,7 @@ import pytest
 
 from gpuprof.annotated.counts import EXECUTED
 from gpuprof.model.recorded import ProfiledInstruction
-from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.binary.cubin import kernel_code
 from gpuprof.sass.binary.encodings import moves_of
 from gpuprof.sass.patterns.reduction_steps import steps_of
 from gpuprof.sass.tools.compile import compiler_for

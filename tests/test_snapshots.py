@@ -178,3 +178,14 @@ def test_review_of_compiled_code(tmp_path: Path, view: SnapshotAssertion) -> Non
     assert run("check", REPORT) == view(name="check")
     assert run("check", REPORT, "--format", "md") == view(name="check-markdown")
     assert page_text(tmp_path, "check", REPORT) == view(name="page-check")
+
+
+@pytest.mark.compilers
+def test_review_of_a_build_against_its_base(tmp_path: Path, view: SnapshotAssertion) -> None:
+    copy = "__global__ void copy(float *out, const float *in, int n) {\n    int i = blockIdx.x * 256 + threadIdx.x;\n"
+    for name, index in (("old.cu", "i"), ("new.cu", "i * 8")):
+        (tmp_path / name).write_text(f"{copy}    if (i < n) out[i] = in[{index}];\n}}\n")
+    limits = ("--fail-on", "sectors", "--fail-on", "registers")
+    done = gpuprof("check", "new.cu", "--base", "old.cu", "--block", "256", "--arch", "sm_90", *limits, cwd=tmp_path)
+    assert done.returncode == 6
+    assert done.stdout + done.stderr == view(name="check-base")

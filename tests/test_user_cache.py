@@ -48,7 +48,7 @@ def test_an_entry_that_unpacks_to_too_much_or_cannot_be_written_is_none(tmp_path
     below.write(KEY, CONTENT)
     assert below.read(KEY, MOST) is None
     packed = zlib.compress(bytes(MOST * 10))
-    (tmp_path / KEY).write_bytes(user_cache._MARK + sha256(packed).digest() + packed)
+    (tmp_path / KEY).write_bytes(sha256(packed).digest() + packed)
     assert UserCache(tmp_path).read(KEY, MOST) is None
 
 

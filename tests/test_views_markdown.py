@@ -109,3 +109,12 @@ def test_a_recommendation_has_its_condition_and_no_number_sign() -> None:
     shown = markdown_of(doc.Recommendations((recommendation,), "estimated saving"))
     line = "1. **\\~ 12 % (if L2 stays)** Uncoalesced → make it contiguous – 3 copy, a.cu:3, measured"
     assert shown.splitlines()[2] == line
+
+
+def test_a_finding_has_its_reasons_and_its_places() -> None:
+    finding = doc.Finding(
+        rule="rule", severity="high", headline="what", gain="", remains="", certainty="sure", why="Why.", action="Do",
+        advice="", place=doc.Cell("a.cu:1"), evidence=(doc.Evidence("share", doc.Cell("5")),), places=("a.cu:2",),
+    )  # fmt: skip
+    lines = list(markdown_lines(doc.Document("", (doc.Findings((finding,)),))))
+    assert lines[:2] == ["- **high** what → Do (a.cu:1)", "  - Why; share: 5; a.cu:2"]

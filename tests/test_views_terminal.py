@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console
 
+from gpuprof.model.field_types import Severity
 from gpuprof.text import printable, tolerate
 from gpuprof.views import document as doc
 from gpuprof.views.terminal import SCREEN_HEIGHT, print_document
@@ -223,6 +224,15 @@ def test_the_name_of_a_kernel_is_cut_but_not_its_launches(width: int) -> None:
     item = replace(recommendations.items[0], kernels="kernel_of_a_long_name<float>" * 9, spread=" (45 launches, 52 %)")
     shown = " ".join(printed(doc.Recommendations((item,)), width=width, form="short").split())
     assert "… (45 launches, 52 %), text, measured, if text" in re.sub(r"…[^ ]*", "…", shown)
+
+
+def test_recommendations_without_gains_have_no_bars() -> None:
+    grades: tuple[Severity, ...] = ("high", "low")
+    items = [doc.Recommendation("what", "do", it, "", "", "a.cu:1", "kernel", "sure", severity=it) for it in grades]
+    first = lines_of(doc.Recommendations(tuple(items)))[0]
+    assert first.split() == ["high", "what"] and first.index("what") < 20
+    items[1] = replace(items[1], gain="≤ 5.0 %", bar=0.05)
+    assert lines_of(doc.Recommendations(tuple(items)))[0].index("what") > 20
 
 
 def test_a_screen_without_a_table_is_shortened_too() -> None:

@@ -28,6 +28,7 @@ from gpuprof.errors import DamagedInput
 from gpuprof.model.findings import Amount, Cases, Label
 from gpuprof.model.occupancy import LIMITERS
 from gpuprof.model.session import Finding
+from gpuprof.review.registry import CODE_RULES, FILE_RULES
 from gpuprof.sass.patterns.lane_shapes import ShapeName
 from gpuprof.store.read import read_session
 from gpuprof.store.write import session_bytes
@@ -40,6 +41,7 @@ from tests.table import each_row
 from tests.worded import summarised
 
 FILES = sorted(FOLDER.glob("*.yaml"))
+CODE_RULES_FOLDER = FOLDER.parent.parent / "review"
 SECTIONS = ("headline", "sentence", "why", "action", "advice", "evidence")
 CASES = ("headline", "why", "action", "advice")
 BESIDE_RULES = ("shared", "kinds", "answers")
@@ -99,7 +101,7 @@ def pattern(node: ast.expr) -> Iterator[str]:
 
 def names_in_rules() -> Iterator[str]:
     """Every string and every name of an argument in the code of the rules."""
-    for file in FOLDER.parent.rglob("*.py"):
+    for file in (*FOLDER.parent.rglob("*.py"), *CODE_RULES_FOLDER.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.keyword) and node.arg is not None:
                 yield node.arg
@@ -138,7 +140,8 @@ def test_a_rule_has_a_wording_file_with_its_reference_its_sentences_and_its_thre
 
 
 def test_every_wording_file_belongs_to_a_rule_or_is_shared() -> None:
-    assert {file.stem for file in FILES} == {rule.id for rule in RULES} | set(BESIDE_RULES)
+    of_code = {rule.id for rule in CODE_RULES} | {rule.id for rule in FILE_RULES}
+    assert {file.stem for file in FILES} == {rule.id for rule in RULES} | of_code | set(BESIDE_RULES)
 
 
 def made(*values: float, case: str = "main", kernel: int = 0) -> Finding:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from benchmarks.diagnosis.case import Case
 from gpuprof.errors import EnvironmentProblem
-from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.binary.cubin import kernel_code
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.tools.compile import Compiled, NotCompiled, compile_file, include_options, target_options
 from gpuprof.sass.tools.disassemble import disassemble, disassembler_for

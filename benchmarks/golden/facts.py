@@ -132,7 +132,7 @@ def _reviewed_kernel(kernel: Json) -> dict[str, Any]:
             for access in kernel["accesses"]
         },
         "findings": [
-            [finding["rule"], finding["certainty"], [place["line"] for place in finding["places"]]]
+            [finding["rule"], finding["confidence"], [place["line"] for place in finding["places"]]]
             for finding in kernel["findings"]
         ],
     }

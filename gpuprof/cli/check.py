@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprof.cli.check_outputs import file_formats, is_in_file, print_reviewed, writing, written
+from gpuprof.cli.check_gate import closing_line, gate_options
+from gpuprof.cli.check_outputs import is_in_file, print_reviewed, refuse_outputs, writing, written
 from gpuprof.cli.check_progress import CodeProgress
+from gpuprof.cli.compare_gate import keeping_exit_code, refuse_without_limits, say_result
 from gpuprof.cli.completion import architectures, checkable_files
 from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
-from gpuprof.cli.options import AboveZero, keeping, overwriting, salvaging, tell_of_typing
+from gpuprof.cli.options import AboveZero, keeping, overwriting, path_maps_of, salvaging, tell_of_typing
 from gpuprof.cli.output import say, to_type
 from gpuprof.collect.shell import shell_line
 from gpuprof.errors import GpuprofError, InputError, UsageError
+from gpuprof.privacy.source_files import repository_root
 from gpuprof.review.kernel import NO_CODE_HINT
 from gpuprof.units import counted
 from gpuprof.views.formats import TABLE
+from gpuprof.views.options import WriteOptions
 
 if TYPE_CHECKING:
     from gpuprof.review.contract import Review
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @click.command("check", cls=WithExamples)
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=checkable_files)
+@click.argument("files", nargs=-1, metavar="FILE...", shell_complete=checkable_files)
 @click.option(
     "--arch",
     "targets",
@@ -50,6 +55,13 @@ if TYPE_CHECKING:
     metavar="FLAG",
     help="Other flag of NVRTC or nvcc: --flag=-use_fast_math, --flag=-maxrregcount=64. Repeatable.",
 )
+@click.option(
+    "--compile-commands",
+    metavar="FILE",
+    help="Review the CUDA sources of a build, with its own flags: its compile_commands.json.",
+)
+@click.option("--file", "chosen_files", metavar="GLOB", help="Of that build, only sources whose name matches.")
+@click.option("--torch", is_flag=True, help="Compile sources as extensions of the installed PyTorch: headers, flags.")
 @click.option(
     "--compile-timeout",
     type=AboveZero(),
@@ -72,35 +84,37 @@ if TYPE_CHECKING:
     "--arg",
     "arguments",
     multiple=True,
-    metavar="N|NAME=VALUE",
-    help="Value of an argument, by its place from 0 or its name: 3=4096, n=4Ki. Repeatable.",
+    metavar="NAME=VALUE",
+    help="Value of an argument, by its name, place from 0, or part: n=4Ki, 3=4096, in.stride=1, in+8=1. Repeatable.",
 )
 @click.option("--kernel", metavar="REGEX|#N", help="Only kernels whose name matches, or kernel number N; in depth.")
+@gate_options
 @writing
 @salvaging
 @keeping
 @overwriting
 @configured("top")
-def command(files: tuple[str, ...], **options: Any) -> None:
+def command(files: tuple[str, ...], **options: Any) -> int:
     """Review compiled kernels without a GPU: resources, occupancy, loops, memory accesses, costly habits.
 
     FILE is a source (.cu, .ptx), a .cubin, a .fatbin, a program, an object, a library or an archive (.o, .so, .a), a
-    folder of Triton's cache, or a report (.ncu-rep), of which each launch is reviewed. No kernel is run.
+    folder of Triton's cache, or a report (.ncu-rep), of which each launch is reviewed. No kernel is run. Exit code 6: a
+    limit of --fail-on is exceeded; 7: one cannot be judged, with --unclear fail.
     """
     asked = _Asked.of(files, options)
     tell_of_typing(files)
-    _check(asked)
+    return _check(asked)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What is reviewed, and where it is written."""
+    """What is reviewed, what is compared and checked, and where it is written."""
 
     request: ReviewRequest
+    gate: Mapping[str, Any]
     form: str
     outputs: tuple[Path, ...]
-    force: bool
-    top: int | None
+    look: WriteOptions
     verbose: bool
 
     @classmethod
@@ -109,7 +123,6 @@ class _Asked:
         from gpuprof.review.asked import request_of
 
         outputs = tuple(options["outputs"])
-        file_formats(outputs, files, force=options["force"])
         request = request_of(
             files,
             arch=options["targets"],
@@ -122,17 +135,25 @@ class _Asked:
             include=options["include_folders"],
             std=options["standard"],
             flags=options["flags"],
+            compile_commands=options["compile_commands"],
+            file=options["chosen_files"],
+            torch=options["torch"],
             compile_timeout=options["compile_timeout"],
             compile_memory=options["compile_memory"],
             salvage=options["salvage"],
             keep_private=options["keep_private"],
         )
+        refuse_without_limits(options["fail_on"], options["unclear"])
+        inputs = (*files, *options["base"])
+        refuse_outputs(options["form"], outputs, inputs, has_limits=bool(options["fail_on"]), force=options["force"])
+        path_maps = path_maps_of(options["path_maps"])
         return cls(
-            request=request,
+            request=_in_time(replace(request, path_maps=path_maps)),
+            gate={name: options[name] for name in ("base", "fail_on", "unclear")},
             form=options["form"],
             outputs=outputs,
-            force=options["force"],
-            top=options["top"],
+            # Cleaning shortens paths to the repository, so path maps apply before it.
+            look=WriteOptions(options["top"], repository_root(), path_maps if request.keep_private else ()),
             verbose=options["verbose"],
         )
 
@@ -144,39 +165,55 @@ def _kernel(pattern: str | None) -> str | None:
     return pattern
 
 
-def _check(asked: _Asked) -> None:
-    """Review, write what is asked for, and say what to type next; raise what the first file was refused for."""
+def _check(asked: _Asked) -> int:
+    """Review, write what is asked for, and say what to type next; raise what the first file was refused for.
+
+    Returns the exit code of the gate.
+    """
+    from gpuprof.review.gate import judged
+
     refused: list[GpuprofError] = []
-    review = _reviewed(asked.request, refused)
-    written(review, asked.outputs, asked.top)
+    review = judged(asked.request, partial(_reviewed, refused=refused), **asked.gate)
+    written(review, asked.outputs, asked.look)
     chosen = asked.request.kernel is not None
     if not is_in_file(asked.form, asked.outputs):
-        print_reviewed(review, asked.form, asked.top, verbose=asked.verbose, chosen=chosen)
+        with keeping_exit_code(review.gate):
+            print_reviewed(review, asked.form, asked.look, verbose=asked.verbose, chosen=chosen)
+    if review.gate is not None:
+        say_result(closing_line(review))
     if refused:
         raise refused[0]
     _refuse_unreviewed(review)
-    if asked.form == TABLE and not chosen and not asked.verbose:
+    if review.gate is not None:
+        return review.gate.exit_code
+    if asked.form == TABLE and not chosen and not asked.verbose and not asked.gate["base"]:
         _tell_next(review, asked.request)
+    return 0
+
+
+def _in_time(request: ReviewRequest) -> ReviewRequest:
+    """Return a request that limits how long expressions may take."""
+    from gpuprof.cli import patience
+
+    limit = UsageError(
+        f"an expression of --kernel or --fail-on takes longer than {patience.LIMIT_S:g} s on the kernels' names",
+        "write it without a repeat inside a repeat",
+    )
+    return replace(request, in_time=lambda: patience.within(patience.LIMIT_S, limit))
 
 
 def _reviewed(request: ReviewRequest, refused: list[GpuprofError]) -> Review:
     """Review what can be; `refused` gets the errors of the other files."""
     from gpuprof._version import __version__
-    from gpuprof.cli import patience
     from gpuprof.cli.interrupt import unwinding
     from gpuprof.review.review import review
 
-    limit = UsageError(
-        f"--kernel {request.kernel!r:.80} takes longer than {patience.LIMIT_S:g} s on the kernels' names",
-        "write it without a repeat inside a repeat",
-    )
-    request = replace(request, in_time=lambda: patience.within(patience.LIMIT_S, limit))
     with unwinding(), CodeProgress() as progress:
         return review(request, __version__, progress, lambda _, error: refused.append(error))
 
 
 def _refuse_unreviewed(review: Review) -> None:
-    """Raise InputError where the code of a kernel was not reviewed: no findings in it means nothing."""
+    """Raise InputError if the code of a kernel was not reviewed: no findings in it means nothing."""
     unread = [kernel for kernel in review.kernels if kernel.unreviewed is not None]
     if not unread:
         return
@@ -189,17 +226,17 @@ def _refuse_unreviewed(review: Review) -> None:
 
 
 def _tell_next(review: Review, request: ReviewRequest) -> None:
-    """Say what shows more: how the kernels are launched where that is not known, else the first one in depth."""
-    from gpuprof.present.check_blocks import blocks_of, ranked
+    """Name the command that shows more: with the block if that is not known, else the first kernel in depth."""
+    from gpuprof.review.alike import grouped_kernels
 
-    blocks = ranked(blocks_of(review))
-    if not blocks:
+    groups = grouped_kernels(review)
+    if not groups:
         return
     line = _to_check(request)
     if request.block is None and all(kernel.block is None for kernel in review.kernels):
         say(f"next: {line} --block 256")
     else:
-        say(f"next: {line} --kernel '#{blocks[0].kernel.id}'")
+        say(f"next: {line} --kernel '#{groups[0].kernel.id}'")
 
 
 def _to_check(request: ReviewRequest) -> str:
@@ -213,7 +250,13 @@ def _to_check(request: ReviewRequest) -> str:
     if request.dynamic_shared_bytes is not None:
         options += ["--dynamic-shared", str(request.dynamic_shared_bytes)]
     options += [part for name, value in request.arguments.items() for part in ("--arg", f"{name}={value}")]
-    return " ".join(("gpuprof check", to_type(request.files), *([shell_line(options)] if options else [])))
+    return " ".join(("gpuprof check", *_typed(request), *([shell_line(options)] if options else [])))
+
+
+def _typed(request: ReviewRequest) -> list[str]:
+    """Return the files that were named, as they are typed; those of a build come with its database."""
+    named = [name for name in request.files if name not in request.builds]
+    return [to_type(named)] if named else []
 
 
 def _limits(limits: CompileLimits) -> list[str]:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprof.cli.options import Command, Destination, format_option
+from gpuprof.cli.compare_outputs import note_without_line
+from gpuprof.cli.options import Command, Destination, format_option, mapping_paths
 from gpuprof.cli.output import say, write_files, write_lines
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import UsageError
 from gpuprof.views.formats import HTML, TABLE, Format, format_of_file, formats_of, main_endings
+from gpuprof.views.options import WriteOptions
 
 if TYPE_CHECKING:
     from gpuprof.review.contract import Review
@@ -34,11 +36,12 @@ def writing(function: Command) -> Command:
             metavar="FILE",
             help=f"Also write a file, by its ending: {_ENDINGS}. Repeatable.",
         ),
+        mapping_paths,
         click.option(
             "--top",
             type=click.IntRange(min=0),
             metavar="N",
-            help="Kernels to show, or findings in md; 0 for all. Default: as many as 30 lines leave, 20 in md.",
+            help="Findings and kernels to show; 0 for all. Default: as many as 30 lines leave, 20 in md.",
         ),
         click.option("-v", "--verbose", is_flag=True, help="Every kernel in depth: loops, accesses, evidence."),
     )
@@ -47,15 +50,16 @@ def writing(function: Command) -> Command:
     return function
 
 
-def file_formats(outputs: Sequence[Path], inputs: Sequence[str], *, force: bool) -> list[Format]:
-    """Return the formats of files. Raises UsageError where a name tells none, and for what would be replaced."""
+def refuse_outputs(form: str, outputs: Sequence[Path], inputs: Sequence[str], *, has_limits: bool, force: bool) -> None:
+    """Raise UsageError for files without a format, for what would be replaced, and for test cases without limits."""
     places = [os.path.realpath(file) for file in outputs]
     for index, place in enumerate(places):
         if place in places[:index]:
             raise UsageError(f"-o {outputs[index]} is given twice", "name each file once")
-    forms = [_format(file) for file in outputs]
+    names = [form, *(_format(file).name for file in outputs)]
+    if "junit" in names and not has_limits:
+        raise UsageError("junit has a test case for each limit, and there are none", "add --fail-on, such as spills")
     refuse_overwrite(outputs, inputs, force=force)
-    return forms
 
 
 def _format(file: Path) -> Format:
@@ -65,12 +69,13 @@ def _format(file: Path) -> Format:
     return form
 
 
-def written(review: Review, outputs: Sequence[Path], top: int | None) -> None:
+def written(review: Review, outputs: Sequence[Path], options: WriteOptions) -> None:
     """Write all files or none, and say so."""
     if not outputs:
         return
-    write_files({file: _content(review, _format(file), top) for file in outputs}, through_links=True)
+    write_files({file: _content(review, _format(file), options) for file in outputs}, through_links=True)
     say(f"wrote {', '.join(map(str, outputs))}")
+    note_without_line(review, map(_format, outputs), options)
 
 
 def is_in_file(form: str, outputs: Sequence[Path]) -> bool:
@@ -78,16 +83,17 @@ def is_in_file(form: str, outputs: Sequence[Path]) -> bool:
     return form == HTML and any(_format(file).name == HTML for file in outputs)
 
 
-def _content(review: Review, form: Format, top: int | None) -> bytes:
-    return "".join(f"{line}\n" for line in form.lines(review, top)).encode("utf-8", "backslashreplace")
+def _content(review: Review, form: Format, options: WriteOptions) -> bytes:
+    return "".join(f"{line}\n" for line in form.lines(review, options)).encode("utf-8", "backslashreplace")
 
 
-def print_reviewed(review: Review, form: str, top: int | None, *, verbose: bool, chosen: bool) -> None:
+def print_reviewed(review: Review, form: str, options: WriteOptions, *, verbose: bool, chosen: bool) -> None:
     """Print the review: to the terminal, or as lines."""
     row = formats_of("review")[form]
     if form != TABLE:
-        write_lines(row.lines(review, top))
+        write_lines(row.lines(review, options))
+        note_without_line(review, [row], options)
         return
     from gpuprof.views.terminal import make_console
 
-    row.write(make_console(), review, top=top, verbose=verbose, chosen=chosen)
+    row.write(make_console(), review, top=options.top, verbose=verbose, chosen=chosen)

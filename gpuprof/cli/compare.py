@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +13,12 @@ from gpuprof.cli.compare_gate import (
     accepted_in_time,
     closing_line,
     gate_options,
+    keeping_exit_code,
     match_in_time,
     narrowed_in_time,
     refuse_idle,
     refuse_without_limits,
+    say_result,
     tell_unused,
     with_gate,
 )
@@ -47,7 +46,7 @@ from gpuprof.views.options import WriteOptions
 
 if TYPE_CHECKING:
     from gpuprof.comparison.compare import Compared
-    from gpuprof.comparison.contract import Comparison, Gate
+    from gpuprof.comparison.contract import Comparison
     from gpuprof.comparison.gate.accepted import Accepted
     from gpuprof.comparison.gate.limits import GateLimit
     from gpuprof.comparison.pair import NamedMatch
@@ -178,15 +177,14 @@ def _compare(asked: _Asked) -> int:
     compared = _compared(asked)
     comparison = compared.comparison
     write_outputs(compared, asked.outputs, asked.look)
-    with _told_although_unread(comparison.gate):
+    with keeping_exit_code(comparison.gate):
         print_compared(compared, asked.form, asked.look, verbose=asked.verbose, chosen=bool(asked.kernels))
     if asked.update:
         update_baseline(asked.sides, comparison.gate, force=asked.force)
     if asked.in_browser:
         open_page(output.file for output in asked.outputs)
     if comparison.gate is not None:
-        with contextlib.suppress(OSError):  # if stderr is closed, the exit code is enough
-            say(closing_line(compared))
+        say_result(closing_line(compared))
         return comparison.gate.exit_code
     if asked.form == TABLE and not asked.kernels and not asked.paired:
         _tell_next(asked, comparison)
@@ -200,20 +198,6 @@ def _tell_next(asked: _Asked, comparison: Comparison) -> None:
     first = next((change for change in changed_rows(comparison.kernels) if change.base and change.new), None)
     if first is not None:
         say(f"next: {_to_compare(asked)} --kernel '#{first.id}'")
-
-
-@contextlib.contextmanager
-def _told_although_unread(gate: Gate | None) -> Iterator[None]:
-    """Let the exit code of a gate that fails be returned if the reader of a pipe (head, less) has gone.
-
-    Rich ends the program by SystemExit there.
-    """
-    try:
-        yield
-    except (BrokenPipeError, SystemExit):
-        if gate is None or gate.passed:
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _compared(asked: _Asked) -> Compared:

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from gpuprof.cli import patience
 from gpuprof.cli.options import Command, was_typed
-from gpuprof.cli.output import say_unused
+from gpuprof.cli.output import say, say_unused
 from gpuprof.errors import UsageError, hinted
 
 if TYPE_CHECKING:
     from gpuprof.comparison.compare import Compared
-    from gpuprof.comparison.contract import Comparison, Gate, GateCheck
+    from gpuprof.comparison.contract import Gate, GateCheck
     from gpuprof.comparison.gate.accepted import Accepted
     from gpuprof.comparison.gate.limits import GateLimit
     from gpuprof.comparison.pair import NamedMatch
     from gpuprof.comparison.sides import Run
 
 _LABEL = 60
+
+
+unclear_option = click.option(
+    "--unclear",
+    type=click.Choice(["pass", "fail"]),
+    default="pass",
+    show_default=True,
+    help="Whether a limit that cannot be judged exits with 7.",
+)
 
 
 def gate_options(function: Command) -> Command:
@@ -32,10 +43,7 @@ def gate_options(function: Command) -> Command:
             help="Exit with 6 where a kernel rises by more: time:3%, instructions:1%, dram-bytes:1%, registers, "
             "spills; total-time:2% is of the run. Repeatable.",
         ),
-        click.option(
-            "--unclear", type=click.Choice(["pass", "fail"]), default="pass", show_default=True,
-            help="Whether a limit that cannot be judged exits with 7.",
-        ),
+        unclear_option,
         click.option(
             "--accept", metavar="FILE", help="Let pass the regressions that this TOML file has, with reason and end."
         ),
@@ -61,7 +69,7 @@ def accepted_in_time(file: str | None) -> tuple[Accepted, ...]:
 _CHOOSING = "--kernel and --exclude"
 
 
-def refuse_without_limits(limits: Sequence[GateLimit], unclear: str) -> None:
+def refuse_without_limits(limits: Sequence[object], unclear: str) -> None:
     """Raise UsageError for options of the gate that were typed without limits: it would pass anything."""
     typed = ["--accept"] if was_typed("accept") else []
     typed += ["--unclear fail"] if unclear == "fail" and was_typed("unclear") else []
@@ -126,30 +134,54 @@ def with_gate(compared: Compared, limits: Sequence[GateLimit], accepted: Sequenc
         return gated(compared, limits, unclear_fails=unclear == "fail", accepted=accepted, today=today())
 
 
+@contextlib.contextmanager
+def keeping_exit_code(gate: Gate | None) -> Iterator[None]:
+    """Let the exit code of a gate that fails be returned if the reader of a pipe (head, less) has gone.
+
+    Rich ends the program by SystemExit there.
+    """
+    try:
+        yield
+    except (BrokenPipeError, SystemExit):
+        if gate is None or gate.passed:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def say_result(line: str) -> None:
+    """Say the last line on stderr; if that is closed, the exit code is enough."""
+    with contextlib.suppress(OSError):
+        say(line)
+
+
 def closing_line(compared: Compared) -> str:
     """Say which limit failed first, and for which kernel; else that the gate has passed, and what it cannot judge."""
     comparison = compared.comparison
-    gate = comparison.gate
-    assert gate is not None
+    assert comparison.gate is not None
+    new = sum(change.match == "new" for change in comparison.kernels)
+    same = "; both sides are the same recording" if comparison.identical else ""
+    return gate_line(comparison.gate, {change.id: change.label for change in comparison.kernels}, new) + same
+
+
+def gate_line(gate: Gate, labels: Mapping[int, str], new: int) -> str:
+    """Say the same of any gate: `labels` are those of the kernels, of which `new` have no base."""
     checks = [check for check in gate.checks if check.word == "regression"]
     if not checks and not gate.passed:
         checks = [check for check in gate.checks if check.word in ("unclear", "not-compared")]
     if not checks:
-        return _passed(compared, gate)
+        return _passed(gate, new)
     more = f"; {len(checks) - 1} more" if len(checks) > 1 else ""
-    return f"gate failed: {_check_text(checks[0], comparison)}{more}"
+    return f"gate failed: {_check_text(checks[0], labels)}{more}"
 
 
-def _passed(compared: Compared, gate: Gate) -> str:
+def _passed(gate: Gate, new: int) -> str:
     from gpuprof.words.comparison_gate import kept_text, others_text
 
     others = others_text(gate)
     if not has_judged(gate):
         return f"gate passed, but no limit could be judged: {others or 'there are no kernels'}"
-    new = sum(change.match == "new" for change in compared.comparison.kernels)
-    told = f"gate passed: {', '.join(filter(None, (kept_text(gate), others)))}"
-    same = "; both sides are the same recording" if compared.comparison.identical else ""
-    return f"{told}{f'; {new} new without a base' if new else ''}{same}"
+    text = f"gate passed: {', '.join(filter(None, (kept_text(gate), others)))}"
+    return text + (f"; {new} new without a base" if new else "")
 
 
 def has_judged(gate: Gate) -> bool:
@@ -157,11 +189,11 @@ def has_judged(gate: Gate) -> bool:
     return gate.ok > 0 or any(check.word == "accepted" for check in gate.checks)
 
 
-def _check_text(check: GateCheck, comparison: Comparison) -> str:
+def _check_text(check: GateCheck, labels: Mapping[int, str]) -> str:
     from gpuprof.text import cut_middle, printable
     from gpuprof.words.comparison_gate import CHECK_WORDS
 
-    label = next((change.label for change in comparison.kernels if change.id == check.kernel), None)
+    label = labels.get(check.kernel) if check.kernel is not None else None
     whose = f" of {cut_middle(printable(label), _LABEL)}" if label is not None else ""
     unclear = "" if check.word == "regression" else f" is {CHECK_WORDS[check.word]}"
     return f"{check.limit[:100]}{whose}{unclear}: {check.sentence}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +14,7 @@ from gpuprof.cli.options import Command, format_option, mapping_paths
 from gpuprof.cli.output import say, to_type, write_files, write_lines
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import UsageError
-from gpuprof.views.formats import HTML, TABLE, format_of_file, formats_of, main_endings
+from gpuprof.views.formats import HTML, TABLE, Format, format_of_file, formats_of, main_endings
 from gpuprof.views.options import WriteOptions
 
 if TYPE_CHECKING:
@@ -102,13 +102,13 @@ def write_outputs(compared: Compared, outputs: Sequence[Output], options: WriteO
     contents = {output.file: _content(compared, output.form, options) for output in outputs}
     write_files(contents, through_links=True)
     say(f"wrote {', '.join(str(output.file) for output in outputs)}")
-    _note_without_line(compared, [output.form for output in outputs], options)
+    note_without_line(compared, [_FORMATS[output.form] for output in outputs], options)
 
 
-def _note_without_line(compared: Compared, forms: Sequence[str], options: WriteOptions) -> None:
+def note_without_line(product: object, forms: Iterable[Format], options: WriteOptions) -> None:
     """Say on stderr, once for all formats by line, what they show at no line of the repository."""
-    form = next((_FORMATS[form] for form in forms if _FORMATS[form].by_line), None)
-    for text in form.notes(compared, options) if form is not None else ():
+    form = next((form for form in forms if form.by_line), None)
+    for text in form.notes(product, options) if form is not None else ():
         say(f"note: {text}")
 
 
@@ -121,7 +121,7 @@ def print_compared(compared: Compared, form: str, options: WriteOptions, *, verb
     """Print the comparison: to the terminal, or as lines."""
     if form != TABLE:
         write_lines(_FORMATS[form].lines(compared, options))
-        _note_without_line(compared, [form], options)
+        note_without_line(compared, [_FORMATS[form]], options)
         return
     from gpuprof.views.terminal import make_console
 

@@ -363,10 +363,12 @@ class GateCheck(Struct, frozen=True, kw_only=True):
     """The result of a limit for a kernel, or for the run."""
 
     limit: Annotated[str, about("as it was written, such as instructions:1%")]
-    quantity: Annotated[Word, about("time, total-time or the name of a count")]
+    quantity: Annotated[Word, about("time, total-time or the name of a count; for compiled code also a rule's id")]
     pattern: Annotated[str | None, about("the kernels that the limit names; null: all")] = None
-    allowed: Annotated[Fraction, about("the change for the worse that the limit allows")]
-    kernel: Annotated[Whole | None, about("id of the kernel's change; null: the whole run")]
+    allowed: Annotated[
+        Number, about("the change for the worse that the limit allows, as a fraction; its number in reviews of code")
+    ]
+    kernel: Annotated[Whole | None, about("id of the kernel's change, or of the reviewed kernel; null: the whole run")]
     word: Annotated[GateWord, about("whether the limit is kept")]
     because: Annotated[CheckReason, about("the reason for this result; limit: nothing but the change itself")] = "limit"
     change: Annotated[float | None, about("relative change for the worse; null: not a fraction")]
@@ -374,6 +376,7 @@ class GateCheck(Struct, frozen=True, kw_only=True):
     accepted: Annotated[str, about("the reason that was written down for it; empty otherwise")] = ""
     acceptance: Annotated[Acceptance | None, about("the entry that accepts it, or that does not suffice")] = None
     sentence: Annotated[str, about("the change and the limit")] = ""
+    location: Annotated[SourceLine | None, about("line of compiled code that it is about; null: not known")] = None
 
 
 class Gate(Struct, frozen=True, kw_only=True):

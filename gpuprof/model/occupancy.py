@@ -18,6 +18,8 @@ from msgspec import Struct
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.recorded import Dim3, MetricTable, printed_rounding
 
+MOST_REGISTERS = 255
+"""Of a thread: no instruction can address more."""
 LIMITERS = ("registers", "shared memory", "carve-out", "block size", "blocks")
 _REPORTED_LIMITS = {
     "registers": "launch__occupancy_limit_registers",

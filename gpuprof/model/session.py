@@ -325,7 +325,7 @@ class CodeLine(Struct, frozen=True, kw_only=True):
     """A line of source (`number`) or an instruction (`pc`)."""
 
     number: Annotated[Whole | None, about("line number in the source file")]
-    pc: Annotated[Whole | None, about("address of the instruction")]
+    pc: Annotated[Whole | None, about("address of the instruction; in compiled code, its offset in the kernel")]
     text: Annotated[str, about("the code; empty if the report has only the line number")]
     share: Annotated[Fraction, about("of the whole kernel's weight")]
     stalls: Annotated[tuple[StallShare, ...], about("its main stall reasons", most=100)]
@@ -362,9 +362,10 @@ class Location(Struct, frozen=True, kw_only=True):
 
     file: Annotated[str | None, about("source file")]
     line: Annotated[Whole | None, about("line number in it")]
-    pc: Annotated[Whole | None, about("address of the instruction")]
+    pc: Annotated[Whole | None, about("address of the instruction; in compiled code, its offset in the kernel")]
     sass: Annotated[str | None, about("the instruction")]
     share: Annotated[Fraction | None, about("its share of what the finding counts")] = None
+    loops: Annotated[Whole | None, about("number of loops around it, if known from the code")] = None
 
 
 class Remaining(Struct, frozen=True):
@@ -392,6 +393,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     action: Annotated[str, about("what to change, in one sentence")] = ""
     advice: Annotated[str, about("what to change, and how")] = ""
     place: Annotated[Location | None, about("source line or instruction")]
+    places: Annotated[tuple[Location, ...], about("all instructions, if known from the code", most=100)] = ()
+    more_places: Annotated[Whole, about("number of instructions that are not listed")] = 0
     gain_kernel: Annotated[Gain | None, about("share of the kernel's time that a fix saves")]
     gain_total: Annotated[Gain | None, about("share of the run's time that a fix saves")]
     gain_kind: Annotated[GainKind | None, about("whether the gain is an upper bound; null without a gain")] = None
@@ -405,6 +408,11 @@ class Finding(Struct, frozen=True, kw_only=True):
     cases: Annotated[Cases, about("cases of the rule's wording file that describe it")] = Cases()
     amounts: Annotated[tuple[Amount, ...], about("numbers in its sentences", most=100)] = ()
     labels: Annotated[tuple[Label, ...], about("names in its sentences, such as units", most=100)] = ()
+
+    @property
+    def loops(self) -> int:
+        """Return the number of loops around its place; 0 if it is in none, or if that is not known."""
+        return self.place.loops or 0 if self.place is not None else 0
 
     def amount(self, name: str) -> float | None:
         """Return the value of an amount by its name."""

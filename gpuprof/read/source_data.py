@@ -5,7 +5,6 @@ Lines come from the line table of the cubin; the text of instructions where an n
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -17,13 +16,10 @@ from gpuprof.read.protobuf import Malformed, MessageFields, fields
 from gpuprof.read.source_lines import ProgramLines, source_lines
 from gpuprof.read.source_text import FunctionCode, TextStore
 from gpuprof.sass.binary.cubin_target import target_of
-from gpuprof.sass.binary.elf import INSTRUCTION_BYTES, Elf, ElfSection, cubin_elf, text_at
+from gpuprof.sass.binary.elf import INSTRUCTION_BYTES, TEXT, Elf, ElfSection, cubin_elf, refusing_damage
 from gpuprof.sass.tools.user_cache import user_cache
 
 _BINARY, _FILES, _RELOCATIONS = 4, 8, 9
-_TEXT = b".text."
-_MOST_NAMED_BYTES = 2**25
-"""Of functions, together: names may lie one in another, and a hostile file may have them read again and again."""
 _MOST_CODE = 2**24
 """Bytes of a function that are disassembled: a million instructions."""
 
@@ -123,9 +119,12 @@ class SourceData:
 
     @cached_property
     def _elf(self) -> Elf | None:
+        if self.cubin is None:
+            return None
         try:
-            return cubin_elf(self.cubin) if self.cubin is not None else None
-        except (struct.error, ValueError, IndexError, OverflowError):
+            with refusing_damage("the cubin"):
+                return cubin_elf(self.cubin)
+        except DamagedInput:
             return None
 
     @cached_property
@@ -135,25 +134,20 @@ class SourceData:
         Where the machine code was taken out of a cubin, its line table tells the lines of functions by their sizes.
         """
         sections: dict[str, ElfSection] = {}
-        elf, named = self._elf, 0
-        try:
-            for section in elf.sections if elf is not None else ():
-                if elf is not None and elf.starts(section, _TEXT) and self.cubin is not None:
-                    name = text_at(self.cubin, elf.names_at + section.name)[len(_TEXT) :]
-                    named += len(name)
-                    if named > _MOST_NAMED_BYTES:
-                        return {}
-                    sections.setdefault(name.decode("utf-8", "replace"), section)
-        except ValueError:
-            return {}
+        for section in self._elf.sections if self._elf is not None else ():
+            if section.name.startswith(TEXT):
+                sections.setdefault(section.name.removeprefix(TEXT), section)
         return sections
 
     @cached_property
     def target(self) -> str | None:
         """What the cubin is for, such as "sm_90"; None where that is not known."""
+        if self._elf is None:
+            return None
         try:
-            return target_of(self._elf) if self._elf is not None else None
-        except (struct.error, ValueError, IndexError, OverflowError):
+            with refusing_damage("the cubin"):
+                return target_of(self._elf)
+        except DamagedInput:
             return None
 
     def _code(self, symbol: str) -> FunctionCode | None:
@@ -171,7 +165,7 @@ class SourceData:
     @cached_property
     def _table(self) -> ProgramLines | None:
         """The line table of the cubin; None if it is broken."""
-        if self._elf is None or self.cubin is None or self._elf.named(b".debug_line") is None:
+        if self._elf is None or self.cubin is None or self._elf.named(".debug_line") is None:
             return _NO_LINES
         return source_lines(self.cubin, user_cache())
 

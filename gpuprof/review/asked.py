@@ -9,7 +9,9 @@ from pathlib import Path
 from gpuprof.errors import UsageError
 from gpuprof.model.kernel_match import kernel_pattern
 from gpuprof.read.plain_file import STDIN
+from gpuprof.review.inputs.builds import builds_of
 from gpuprof.review.inputs.request import READS, ReviewRequest
+from gpuprof.review.inputs.torch_headers import torch_build
 from gpuprof.review.options import (
     arguments_of,
     block_of,
@@ -18,7 +20,6 @@ from gpuprof.review.options import (
     grid_of,
     limits_of,
     macros_of,
-    named_arguments,
     standard_of,
     targets_of,
 )
@@ -41,24 +42,36 @@ def request_of(
     include: Iterable[str | os.PathLike[str]] = (),
     std: str | None = None,
     flags: Iterable[str] = (),
+    compile_commands: str | os.PathLike[str] | None = None,
+    file: str | None = None,
+    torch: bool = False,
     compile_timeout: float = LIMITS.seconds,
     compile_memory: str | int = LIMITS.memory_bytes,
     salvage: bool = False,
     keep_private: bool = False,
 ) -> ReviewRequest:
-    """Return what is asked for. Raises UsageError for what cannot be, before anything is read."""
+    """Return what is asked for. Raises UsageError for what cannot be, before any file is read but a database."""
     named = tuple(os.fspath(file) for file in files)
-    _refuse(named)
+    database = os.fspath(compile_commands) if compile_commands is not None else None
+    if file is not None and database is None:
+        raise UsageError(f"--file {file!r:.80} chooses from a database", "name one: --compile-commands FILE")
+    builds = builds_of(database, file) if database is not None else {}
+    named = tuple(dict.fromkeys((*named, *builds)))
+    refuse_files(named)
     if kernel is not None:
         kernel_pattern(kernel, "--kernel")
     return ReviewRequest(
         files=named,
+        database=database,
+        chosen_files=file,
+        builds=builds,
+        torch=torch_build() if torch else None,
         targets=targets_of([arch] if isinstance(arch, str) else arch),
         kernel=kernel,
-        block=block_of(_several(block)) if block is not None else None,
-        grid=grid_of(_several(grid)) if grid is not None else None,
+        block=block_of([block] if isinstance(block, int) else block) if block is not None else None,
+        grid=grid_of([grid] if isinstance(grid, int) else grid) if grid is not None else None,
         dynamic_shared_bytes=bytes_of(dynamic_shared) if dynamic_shared is not None else None,
-        arguments=named_arguments(args) if isinstance(args, Mapping) else arguments_of(args),
+        arguments=arguments_of(args),
         defines=macros_of(defines),
         include_folders=tuple(_folder(os.fspath(folder)) for folder in include),
         standard=standard_of(std) if std is not None else None,
@@ -69,12 +82,8 @@ def request_of(
     )
 
 
-def _several(size: GivenSize) -> str | Sequence[int]:
-    return (size,) if isinstance(size, int) else size
-
-
-def _refuse(files: Sequence[str]) -> None:
-    """Raise UsageError where there is no file, one is given twice, or one has no name."""
+def refuse_files(files: Sequence[str]) -> None:
+    """Raise UsageError if there is no file, one is given twice, or one has no name."""
     if not files:
         raise UsageError("no file given", READS)
     places: set[str] = set()

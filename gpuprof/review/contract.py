@@ -9,29 +9,29 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
+from gpuprof.comparison.contract import Gate, SourceLine, ValueChange
 from gpuprof.model.field_types import ByteCount, Fraction, Number, Positive, Whole, Word, about
 from gpuprof.model.recorded import Dim3
-from gpuprof.model.session import Evidence
+from gpuprof.model.session import Finding
 
-ReviewVersion = Literal[3]
-REVIEW_VERSION: ReviewVersion = 3
+ReviewVersion = Literal[4]
+REVIEW_VERSION: ReviewVersion = 4
 AccessSpace = Literal["global", "shared", "local"]
 AccessKind = Literal["load", "store", "atomic"]
 ModuleForm = Literal["sass", "ptx"]
 """`ptx`: no machine code for its target; the driver compiles it when the program starts."""
-CodeCertainty = Literal["from code", "guess"]
-"""`from code`: the instructions show it. `guess`: they show a sign of it."""
 LimiterName = Literal["registers", "shared memory", "block size", "blocks"]
+BuildMatch = Literal["exact", "renamed", "similar", "new", "gone"]
+"""`exact`: by name; `renamed`: but for numbers and hashes of compilers in it; `similar`: by its instructions."""
 
 
-class CodePlace(Struct, frozen=True, kw_only=True):
-    """An instruction, and the line that it was compiled from."""
+class ArgumentPart(Struct, frozen=True, kw_only=True):
+    """A part of an argument that is a structure."""
 
-    offset: Annotated[Whole | None, about("bytes from the kernel's first instruction")]
-    sass: Annotated[str, about("the instruction, as nvdisasm prints it")]
-    file: Annotated[str | None, about("source file; null without line information")] = None
-    line: Annotated[Positive | None, about("line number in it")] = None
-    loop: Annotated[Whole | None, about("id of the innermost loop that it is in")] = None
+    offset: Annotated[Whole, about("bytes from the start of the argument")]
+    size_bytes: Annotated[ByteCount, about("its size")]
+    name: Annotated[str, about("argument and member, such as in.stride, or offset, such as in+8")]
+    value: Annotated[int, about("as given by --arg")]
 
 
 class KernelArgument(Struct, frozen=True, kw_only=True):
@@ -40,7 +40,8 @@ class KernelArgument(Struct, frozen=True, kw_only=True):
     ordinal: Annotated[Whole, about("position, from 0")]
     name: Annotated[str | None, about("name in the source or in Triton's metadata")]
     size_bytes: Annotated[ByteCount, about("its size")]
-    value: Annotated[int | None, about("as given by --arg")] = None
+    value: Annotated[int | None, about("as given by --arg; null for a structure")] = None
+    parts: Annotated[tuple[ArgumentPart, ...], about("parts of a structure that --arg gives")] = ()
 
 
 class SpillCount(Struct, frozen=True, kw_only=True):
@@ -130,19 +131,11 @@ class CodeAccess(Struct, frozen=True, kw_only=True):
     line: Annotated[Positive | None, about("line number in it")] = None
 
 
-class CodeFinding(Struct, frozen=True, kw_only=True):
-    """Something that the code shows, under the name of the diagnosis's rule if it has the same. Never a time."""
+class OpcodeCount(Struct, frozen=True):
+    """How many instructions have an opcode."""
 
-    rule: Annotated[Word, about("id of the rule")]
-    certainty: Annotated[CodeCertainty, about("how sure it is")]
-    headline: Annotated[str, about("what was found")]
-    why: Annotated[str, about("cost in instructions, bytes or slots")]
-    action: Annotated[str, about("what to change, in one sentence")]
-    advice: Annotated[str, about("what to change, and how")]
-    evidence: Annotated[tuple[Evidence, ...], about("values that it rests on")]
-    places: Annotated[tuple[CodePlace, ...], about("instructions and lines, deepest in loops first; at most 20")]
-    more_places: Annotated[Whole, about("places that are not listed")] = 0
-    loop_depth: Annotated[Whole, about("number of loops around the first place")] = 0
+    opcode: Annotated[str, about("opcode without modifiers")]
+    count: Annotated[Positive, about("instructions, each counted once")]
 
 
 class ReviewedKernel(Struct, frozen=True, kw_only=True):
@@ -162,7 +155,8 @@ class ReviewedKernel(Struct, frozen=True, kw_only=True):
     occupancy: Annotated[CodeOccupancy | None, about("theoretical occupancy; null if block size or limits are unknown")]
     loops: Annotated[tuple[CodeLoop, ...], about("its loops, in the order of their headers")]
     accesses: Annotated[tuple[CodeAccess, ...], about("its memory instructions, in order")]
-    findings: Annotated[tuple[CodeFinding, ...], about("what to change, deepest in loops first")]
+    opcodes: Annotated[tuple[OpcodeCount, ...], about("its instructions by opcode, most first")] = ()
+    findings: Annotated[tuple[Finding, ...], about("what to change, deepest in loops first")]
     has_lines: Annotated[bool, about("whether the code has line information")]
     unreviewed: Annotated[str | None, about("why its code could not be reviewed; null: it was")] = None
     notes: Annotated[tuple[str, ...], about("assumptions and unknowns, in sentences")] = ()
@@ -184,6 +178,37 @@ class UnreviewedFile(Struct, frozen=True, kw_only=True):
     why: Annotated[str, about("why, in a sentence")]
 
 
+class CodeChange(ValueChange, frozen=True, kw_only=True):
+    """A value of a kernel in the base and in the new build; `base` and `new` are null if they are not known."""
+
+    of: Annotated[str, about("the access or loop that it is of; empty: the whole kernel")] = ""
+    location: Annotated[SourceLine | None, about("line of that in the new build; null: not known")] = None
+    base_needed: Annotated[
+        Number | None, about("sectors or wavefronts in the base if lanes accessed consecutive addresses")
+    ] = None
+    new_needed: Annotated[Number | None, about("the same in the new build")] = None
+    added: Annotated[bool, about("whether the base has no such kernel, access or loop")] = False
+
+
+class BuildChange(Struct, frozen=True, kw_only=True):
+    """A kernel in both builds, or in one of them."""
+
+    kernel: Annotated[Whole | None, about("id of the kernel in this review; null: it is gone")]
+    label: Annotated[str, about("short name, of the new build if it has the kernel")]
+    match: Annotated[BuildMatch, about("why these kernels are taken for each other")]
+    base: Annotated[str | None, about("short name in the base; null: the kernel is new")]
+    values: Annotated[tuple[CodeChange, ...], about("values that differ")]
+    came: Annotated[tuple[Finding, ...], about("findings that the base does not have")]
+    went: Annotated[tuple[Finding, ...], about("findings that only the base has")]
+
+
+class BuildChanges(Struct, frozen=True, kw_only=True):
+    """What differs between the base and the new build."""
+
+    files: Annotated[tuple[str, ...], about("files of the base")]
+    kernels: Annotated[tuple[BuildChange, ...], about("kernels of the new build in order, then those that are gone")]
+
+
 class Review(Struct, frozen=True, kw_only=True):
     """The result of a review of compiled kernels."""
 
@@ -193,6 +218,8 @@ class Review(Struct, frozen=True, kw_only=True):
     tools: Annotated[tuple[str, ...], about("programs that read or compiled the code, with their versions")]
     modules: Annotated[tuple[ReviewedModule, ...], about("device code in the files")]
     kernels: Annotated[tuple[ReviewedKernel, ...], about("kernels in the order of the files; launches of a report")]
-    findings: Annotated[tuple[CodeFinding, ...], about("findings on the files as a whole, such as missing code")] = ()
+    findings: Annotated[tuple[Finding, ...], about("findings on the files as a whole, such as missing code")] = ()
     unreviewed: Annotated[tuple[UnreviewedFile, ...], about("files that could not be read or compiled")] = ()
     notes: Annotated[tuple[str, ...], about("what was left out, and why, in sentences")] = ()
+    changes: Annotated[BuildChanges | None, about("what differs from the base; null without a base")] = None
+    gate: Annotated[Gate | None, about("whether the limits are kept; null without limits")] = None

@@ -1,9 +1,9 @@
-"""Which instructions of straight code follow from the result of the first of them."""
+"""Which instructions of straight code depend on the result of the first one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from gpuprof.sass.instruction import JUMPS, Instruction, Operation
@@ -11,33 +11,39 @@ from gpuprof.sass.operands import named, sources, written
 
 FP64_OPCODES = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")
 _DIVISION_BY_ZERO = "0x33"
-"""The truth table by which LOP3 makes the quotient of a division by zero, its last step."""
+"""The truth table of the LOP3 that makes the quotient of a division by zero, its last step."""
 _INTEGER_STEP = re.compile(r"^U?(?:IMAD|IADD|VIADD|LOP3|SEL|ISETP|IABS|MOV)|^MUFU\.RCP$|^F2I|^I2F|^R2UR")
 _LONGEST_QUOTIENT = 16
 """Steps from the divisor as FP32 to the quotient with its sign."""
+_STORES = ("ST", "RED", "ATOM", "BSYNC", "CALL")
 
 
 def dependents(code: Sequence[Instruction]) -> tuple[int, ...]:
-    """Return the offsets of the instructions that depend on what the first one writes."""
-    tainted = set(written(code[0])) if code else set()
-    parts = []
-    for instruction in code[1:]:
-        if not tainted:
-            break
-        names = written(instruction)
-        if not _read(instruction.operation).isdisjoint(tainted) and not _leaves(instruction):
-            parts.append(instruction.address)
-            tainted.update(names)
-        elif instruction.predicate is None:
-            tainted.difference_update(names)
-    return tuple(parts)
+    """Return the offsets of the instructions that depend on the result of the first one."""
+    return _followed(code, lambda _depth, item: item.name not in JUMPS and not item.name.startswith(_STORES))
 
 
 def quotient_parts(code: Sequence[Instruction]) -> tuple[int, ...]:
-    """Return the offsets of what follows from the first instruction, up to the last steps of integer divisions.
+    """Return the offsets of what depends on the first instruction, up to the last steps of integer divisions.
 
-    What reads a quotient is no part of it. Where the compiler knows that the divisor is not zero, the last step is
-    missing, and the length of the longest chain to a quotient ends it.
+    Readers of a quotient are not parts. If the compiler knows that the divisor is not zero, the last step is missing;
+    then the longest chain to a quotient ends it.
+    """
+    return _followed(
+        code,
+        lambda depth, item: depth < _LONGEST_QUOTIENT and _INTEGER_STEP.match(item.opcode) is not None,
+        is_last_step,
+    )
+
+
+def _followed(
+    code: Sequence[Instruction],
+    is_step: Callable[[int, Instruction], bool],
+    is_last: Callable[[Instruction], bool] = lambda _: False,
+) -> tuple[int, ...]:
+    """Return the offsets of the steps that depend on the first instruction.
+
+    `is_step` takes the depth of what an instruction reads, the number of steps to it; readers of a last step are none.
     """
     depths = dict.fromkeys(written(code[0]), 0) if code else {}
     parts = []
@@ -45,36 +51,42 @@ def quotient_parts(code: Sequence[Instruction]) -> tuple[int, ...]:
         if not depths:
             break
         names = written(instruction)
-        read = [depths[name] for name in _read(instruction.operation) if name in depths]
-        if read and max(read) < _LONGEST_QUOTIENT and _INTEGER_STEP.match(instruction.opcode):
+        depth = max((depths[name] for name in _inputs(instruction.operation) & depths.keys()), default=None)
+        if depth is not None and is_step(depth, instruction):
             parts.append(instruction.address)
-            if is_last_step(instruction):
-                for name in names:
-                    depths.pop(name, None)
-            else:
-                depths.update(dict.fromkeys(names, max(read) + 1))
-        elif instruction.predicate is None:
-            for name in names:
-                depths.pop(name, None)
+            if not is_last(instruction):
+                depths.update(dict.fromkeys(names, depth + 1))
+                continue
+        elif instruction.predicate is not None:
+            continue
+        for name in names:
+            depths.pop(name, None)
     return tuple(parts)
 
 
-@lru_cache(maxsize=1 << 14)
-def _read(operation: Operation) -> frozenset[str]:
-    """Return what an instruction reads; of FP64 both registers of a number."""
-    instruction = Instruction.at(0, operation)
-    names = {name for operand in (*sources(instruction), instruction.predicate or "") for name in named(operand)}
-    if instruction.name in FP64_OPCODES:
-        names |= {f"R{int(name[1:]) + 1}" for name in names if name.startswith("R")}
-    return frozenset(names)
-
-
-def _leaves(instruction: Instruction) -> bool:
-    return instruction.name in JUMPS or instruction.name.startswith(("ST", "RED", "ATOM", "BSYNC", "CALL"))
-
-
 def is_last_step(instruction: Instruction) -> bool:
-    """Tell whether an instruction is the last of an integer division: it gives the result of a division by zero."""
-    return instruction.name in {"SEL", "USEL"} or (
-        instruction.name in {"LOP3", "ULOP3"} and _DIVISION_BY_ZERO in instruction.operands
-    )
+    """Return whether an instruction is the last of an integer division: it selects the result of one by zero."""
+    if instruction.name in {"SEL", "USEL"}:
+        return True
+    return instruction.name in {"LOP3", "ULOP3"} and _DIVISION_BY_ZERO in instruction.operands
+
+
+@lru_cache(maxsize=1 << 14)
+def _inputs(operation: Operation) -> frozenset[str]:
+    """Return the registers that an instruction depends on, with those of its guard."""
+    return registers_read(operation).union(named(operation.predicate or ""))
+
+
+@lru_cache(maxsize=1 << 14)
+def registers_read(operation: Operation) -> frozenset[str]:
+    """Return the registers and predicates among the operands; of FP64 both registers of a number."""
+    names = names_read(operation)
+    if operation.name in FP64_OPCODES:
+        return names | {f"R{int(name[1:]) + 1}" for name in names if name.startswith("R")}
+    return names
+
+
+@lru_cache(maxsize=1 << 14)
+def names_read(operation: Operation) -> frozenset[str]:
+    """Return the registers and predicates that the operands name, without the guard."""
+    return frozenset(name for operand in sources(Instruction.at(0, operation)) for name in named(operand))

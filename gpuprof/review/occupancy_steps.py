@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import get_args
 
 from msgspec.structs import replace
 
+from gpuprof.diagnose.rule import amounts_of
 from gpuprof.hardware.specs import ArchSpec
+from gpuprof.model.findings import Amount, CaseName
 from gpuprof.model.occupancy import LaunchResources, TheoreticalOccupancy, theoretical_occupancy
 from gpuprof.review.contract import LimiterName, OccupancyStep
-from gpuprof.units import counted, format_percent, spaced
+from gpuprof.words.review import step_sentence
 
-_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+LIMITERS: tuple[LimiterName, ...] = get_args(LimiterName)
+_AMOUNTS: Mapping[LimiterName, tuple[str, str]] = {
+    "registers": ("registers", "register"),
+    "shared memory": ("shared", "B"),
+    "block size": ("threads", "thread"),
+    "blocks": ("threads", "thread"),
+}
+"""The name in the wording file, and the unit, of each resource."""
 _EPSILON = 1e-9
 
 
 def occupancy_steps(
     launch: LaunchResources, arch: ArchSpec, now: TheoreticalOccupancy, *, most_threads: int | None
 ) -> tuple[OccupancyStep, ...]:
-    """Return for each limit that binds the least change of it that raises occupancy, where it does so alone.
+    """Return for each limit that binds its least change that raises occupancy by itself.
 
-    Where registers and shared memory bind together, neither does: then both change, and both steps say so.
+    If registers and shared memory bind together, neither does. Then both change, and both steps say so.
     """
-    steps = []
+    steps: list[OccupancyStep] = []
     for limiter in now.limiters:
         changed = _first_better(_changes(limiter, launch, arch, most_threads), arch, now)
         if changed is not None:
-            steps.append(_step(limiter, *changed, now=now))
+            steps += _steps([limiter], *changed)
     if not steps and set(now.limiters) == {"registers", "shared memory"}:
         return _of_both(launch, arch, now)
     return tuple(steps)
@@ -36,7 +46,7 @@ def occupancy_steps(
 def _changes(
     limiter: str, launch: LaunchResources, arch: ArchSpec, most_threads: int | None
 ) -> Iterator[LaunchResources]:
-    """Yield launches in which this one need is smaller and smaller, or the block larger and larger."""
+    """Yield launches that need less and less of one resource, or have larger and larger blocks."""
     warp = arch.limit("threads_per_warp")
     if limiter == "registers":
         for registers in range(min(launch.registers_per_thread - 1, arch.limit("registers_per_thread")), 0, -1):
@@ -57,7 +67,7 @@ def _changes(
 
 
 def _shared_for(blocks: int, arch: ArchSpec) -> int:
-    """Return the most shared memory of a block, with what the driver keeps, of which so many fit on an SM."""
+    """Return the most shared memory of a block, with the driver's part, if so many blocks are to fit on an SM."""
     unit = arch.limit("shared_allocation_unit")
     return arch.limit("shared_per_sm") // blocks // unit * unit
 
@@ -77,48 +87,50 @@ def _of_both(launch: LaunchResources, arch: ArchSpec, now: TheoreticalOccupancy)
     if less_shared.shared_bytes_per_block <= launch.reserved_shared_bytes:
         return ()
     changed = _first_better(_changes("registers", less_shared, arch, None), arch, now)
-    if changed is None:
-        return ()
-    return tuple(_step(limiter, *changed, now=now, together=True) for limiter in now.limiters)
+    return _steps(now.limiters, *changed) if changed is not None else ()
 
 
-def _step(
-    limiter: str,
-    launch: LaunchResources,
-    then: TheoreticalOccupancy,
-    *,
-    now: TheoreticalOccupancy,
-    together: bool = False,
-) -> OccupancyStep:
-    shared = launch.shared_bytes_per_block - launch.reserved_shared_bytes
-    at = {
-        "registers": f"{counted(launch.registers_per_thread, 'register')} per thread",
-        "shared memory": f"{spaced(shared)} B of shared memory per block",
-    }
-    place = " and ".join(at.values()) if together else at.get(limiter, f"{launch.threads_per_block} threads per block")
-    to = {"registers": launch.registers_per_thread, "shared memory": shared}.get(limiter, launch.threads_per_block)
-    return OccupancyStep(
-        resource=_named(limiter),
-        to=to,
-        blocks_per_sm=then.blocks_per_sm,
-        fraction=then.fraction,
-        sentence=f"at {place} {_gain(limiter, then, now)} ({format_percent(then.fraction)} occupancy)",
+def _steps(limiters: Sequence[str], launch: LaunchResources, then: TheoreticalOccupancy) -> tuple[OccupancyStep, ...]:
+    """Return a step for each of these limits, all with one sentence, because they have to change together."""
+    changes: dict[LimiterName, int] = {}
+    for resource in LIMITERS:
+        if resource in limiters:
+            changes[resource] = _value(resource, launch)
+    case, amounts = step_wording(changes, then.blocks_per_sm, then.fraction)
+    return tuple(
+        OccupancyStep(
+            resource=resource,
+            to=value,
+            blocks_per_sm=then.blocks_per_sm,
+            fraction=then.fraction,
+            sentence=step_sentence(case, amounts),
+        )
+        for resource, value in changes.items()
     )
 
 
-def _gain(limiter: str, then: TheoreticalOccupancy, now: TheoreticalOccupancy) -> str:
-    more = then.blocks_per_sm - now.blocks_per_sm
-    if limiter in ("registers", "shared memory") and now.blocks_per_sm:
-        number = _NUMBERS[more] if more < len(_NUMBERS) else str(more)
-        return f"{number} more block{'s fit' if more != 1 else ' fits'}"
-    return f"{counted(then.blocks_per_sm, 'block')} fit{'s' if then.blocks_per_sm == 1 else ''}"
+def _value(resource: LimiterName, launch: LaunchResources) -> int:
+    if resource == "registers":
+        return launch.registers_per_thread
+    if resource == "shared memory":
+        return launch.shared_bytes_per_block - launch.reserved_shared_bytes
+    return launch.threads_per_block
 
 
-def _named(limiter: str) -> LimiterName:
-    names: dict[str, LimiterName] = {
-        "registers": "registers",
-        "shared memory": "shared memory",
-        "block size": "block size",
-        "blocks": "blocks",
-    }
-    return names[limiter]
+def together(steps: Sequence[OccupancyStep]) -> Sequence[OccupancyStep]:
+    """Return the first step with those that it needs: registers and shared memory only limit together."""
+    names = {step.resource for step in steps}
+    return steps if names == {"registers", "shared memory"} else steps[:1]
+
+
+def step_wording(
+    changes: Mapping[LimiterName, int], blocks: int, fraction: float
+) -> tuple[CaseName, tuple[Amount, ...]]:
+    """Return the sentence of a step, as a case of the actions of `low-occupancy`, and its numbers."""
+    amounts = amounts_of("block", blocks_then=blocks) + amounts_of(occupancy_then=fraction)
+    names = []
+    for resource, value in changes.items():
+        name, unit = _AMOUNTS[resource]
+        names.append(name)
+        amounts += (Amount(name, float(value), unit),)
+    return f"step-{'-and-'.join(names)}", amounts

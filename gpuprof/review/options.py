@@ -1,7 +1,8 @@
-"""What a user writes of architectures, sizes, arguments and macros, as values. Raises UsageError where it is wrong."""
+"""What a user writes of architectures, sizes, arguments and macros, as values. Raises UsageError if it is wrong."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,11 +16,10 @@ from gpuprof.units import BINARY_PREFIXES, DECIMAL_PREFIXES, parse_quantity
 
 _MOST_THREADS, _MOST_BLOCK = 1024, (1024, 1024, 64)
 _MOST_GRID = (2**31 - 1, 65_535, 65_535)
-"""Limits of every architecture that there is: CUDA C++ Programming Guide, technical specifications."""
-_MOST_BYTES = 2**31 - 1
+"""Limits of every architecture: CUDA C++ Programming Guide, technical specifications."""
 _LEAST_MEMORY = 300 * 10**6
 """NVRTC 13.5 takes 192 MB of addresses for the smallest kernel, Python's among them."""
-_NUMBER = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})([A-Za-z]{0,2})")
+_NUMBER = re.compile(r"([+-]?(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20}))([A-Za-z]{0,2})")
 _PREFIXES = {**DECIMAL_PREFIXES, **BINARY_PREFIXES}
 STANDARDS = ("c++03", "c++11", "c++14", "c++17", "c++20", "c++23")
 """What NVRTC 13 takes for --std; older ones take fewer."""
@@ -30,14 +30,13 @@ _OWN_OPTIONS = {
     **dict.fromkeys(("include-path", "I"), "-I"),
 }
 """Flags of compilers that have an option here."""
-_FLAG = re.compile(r"--?([A-Za-z][\w-]*)(=.*)?", re.DOTALL)
+_FLAG = re.compile(r"--?(?P<name>[DI](?!$)|[A-Za-z][\w-]*)(?:=.*)?", re.DOTALL)
 _MACRO = re.compile(r"[A-Za-z_]\w*(\([^()=]*\))?(=.*)?", re.DOTALL)
 
 
 def targets_of(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the architectures that are named, each once: "90", "9.0", "sm_90" are sm_90; a text may list several."""
-    named = [part.strip() for text in texts for part in text.split(",")]
-    return tuple(dict.fromkeys(map(_target, named)))
+    return tuple(dict.fromkeys(_target(part.strip()) for text in texts for part in text.split(",")))
 
 
 def _target(text: str) -> str:
@@ -48,38 +47,35 @@ def _target(text: str) -> str:
     return target
 
 
-def block_of(text: str | Sequence[int]) -> Dim3:
+def block_of(given: str | Sequence[int]) -> Dim3:
     """Return the threads of a block: "256", "16,16", (16, 16, 1)."""
-    block = _size(text, "--block", _MOST_BLOCK, "256 or 16,16")
-    if block[0] * block[1] * block[2] > _MOST_THREADS:
-        told = ",".join(map(str, block))
-        raise UsageError(f"--block {told} has {block[0] * block[1] * block[2]} threads", "a block has 1024 at most")
+    block = _size(given, "--block", _MOST_BLOCK, "256 or 16,16")
+    if math.prod(block) > _MOST_THREADS:
+        raise UsageError(
+            f"--block {','.join(map(str, block))} has {math.prod(block)} threads", "a block has 1024 at most"
+        )
     return block
 
 
-def grid_of(text: str | Sequence[int]) -> Dim3:
+def grid_of(given: str | Sequence[int]) -> Dim3:
     """Return the blocks of a grid."""
-    return _size(text, "--grid", _MOST_GRID, "4096 or 64,64")
+    return _size(given, "--grid", _MOST_GRID, "4096 or 64,64")
 
 
 def _size(given: str | Sequence[int], option: str, most: Dim3, example: str) -> Dim3:
     texts = re.split(r"[,x×]", given.strip("() ")) if isinstance(given, str) else map(str, given)
     parts = [text.strip() for text in texts]
     if not 1 <= len(parts) <= 3 or not all(re.fullmatch(r"[0-9]{1,10}", part) for part in parts):
-        raise UsageError(f"{option} {_shown(given)} is not X, X,Y or X,Y,Z", f"such as {option} {example}")
+        raise UsageError(f"{option} {given!s:.60} is not X, X,Y or X,Y,Z", f"such as {option} {example}")
     x, y, z = (*map(int, parts), *[1] * (3 - len(parts)))
     for axis, number, limit in zip("xyz", (x, y, z), most, strict=True):
         if not 1 <= number <= limit:
-            raise UsageError(f"{option} {_shown(given)}: {axis} is {number}", f"{axis} is 1 to {limit}")
+            raise UsageError(f"{option} {given!s:.60}: {axis} is {number}", f"{axis} is 1 to {limit}")
     return x, y, z
 
 
-def _shown(given: object) -> str:
-    return f"{given if isinstance(given, str) else repr(given):.60}"
-
-
 def limits_of(seconds: float, memory: str | int) -> CompileLimits:
-    """Return what compiling a source may take: 60 s and "2GB"."""
+    """Return the limits of compiling a source: 60 s and "2GB"."""
     if not 0 < seconds < math.inf:
         raise UsageError(f"--compile-timeout {seconds!r:.60} is not a number above 0", "such as 120")
     memory_bytes = bytes_of(memory, "--compile-memory", "4GB", 2**62)
@@ -89,24 +85,26 @@ def limits_of(seconds: float, memory: str | int) -> CompileLimits:
 
 
 def bytes_of(
-    given: str | int, option: str = "--dynamic-shared", such_as: str = "49152 or 48KiB", most: int = _MOST_BYTES
+    given: str | int, option: str = "--dynamic-shared", such_as: str = "49152 or 48KiB", most: int = 2**31 - 1
 ) -> int:
     """Return a size: 49152, "49152", "48KiB", "48 KiB"."""
     text = str(given).strip()
-    try:
-        value = float(text) if text.isdecimal() else parse_quantity(text).value
-        unit = "B" if text.isdecimal() else parse_quantity(text).unit
-    except ValueError:
-        value, unit = -1.0, ""
-    if unit != "B" or not 0 <= value <= most or value != int(value):
-        raise UsageError(f"{option} {text!r:.60} is not a number of bytes", f"such as {such_as}")
-    return int(value)
+    with contextlib.suppress(ValueError):
+        size = parse_quantity(f"{text} B" if text.isdecimal() else text)
+        if size.unit == "B" and 0 <= size.value <= most and size.value.is_integer():
+            return int(size.value)
+    raise UsageError(f"{option} {text!r:.60} is not a number of bytes", f"such as {such_as}")
 
 
-def arguments_of(texts: Iterable[str]) -> dict[str, int]:
-    """Return the values of arguments by ordinal or name: "3=4096", "n=4Ki"."""
+def arguments_of(given: Iterable[str] | Mapping[str | int, int]) -> dict[str, int]:
+    """Return the values of arguments by place, name or part: "3=4096", "n=4Ki", "in.stride=1", {"n": 4096}."""
+    if isinstance(given, Mapping):
+        for key, value in given.items():
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise UsageError(f"args[{key!r:.60}] cannot be {value!r:.60}", "values of arguments are whole numbers")
+        given = [f"{key}={value}" for key, value in given.items()]
     arguments: dict[str, int] = {}
-    for text in texts:
+    for text in given:
         name, equals, number = text.partition("=")
         key = name.strip()
         if not equals or not key:
@@ -120,21 +118,12 @@ def arguments_of(texts: Iterable[str]) -> dict[str, int]:
 
 def _number(number: str, text: str) -> int:
     match = _NUMBER.fullmatch(number)
-    factor = _PREFIXES.get(match[3]) if match is not None else None
-    value = int(match[2], 0 if match[2][:2] in ("0x", "0X") else 10) if match is not None else 0
-    whole = value * int(factor or 0) * (-1 if match is not None and match[1] == "-" else 1)
-    if match is None or factor is None or not -(2**63) <= whole < 2**64:
-        hint = "values are whole numbers of 64 bits: 4096, -1, 0x1000, 4Ki (4096), 4K (4000)"
-        raise UsageError(f"--arg {text!r:.80}: {number!r:.60} is not a whole number", hint)
-    return whole
-
-
-def named_arguments(values: Mapping[str | int, int]) -> dict[str, int]:
-    """Return the values of arguments that a program gives, by ordinal or name."""
-    for key, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise UsageError(f"args[{key!r:.60}] cannot be {value!r:.60}", "values of arguments are whole numbers")
-    return arguments_of(f"{key}={value}" for key, value in values.items())
+    if match is not None and match[3] in _PREFIXES:
+        value = int(match[1], 16 if match[2][:2] in ("0x", "0X") else 10) * int(_PREFIXES[match[3]])
+        if -(2**63) <= value < 2**64:
+            return value
+    hint = "values are whole numbers of 64 bits: 4096, -1, 0x1000, 4Ki (4096), 4K (4000)"
+    raise UsageError(f"--arg {text!r:.80}: {number!r:.60} is not a whole number", hint)
 
 
 def macros_of(texts: Iterable[str]) -> tuple[str, ...]:
@@ -161,11 +150,11 @@ def flags_of(texts: Iterable[str]) -> tuple[str, ...]:
         raise UsageError(f"flags={texts!r:.60} is one text", "give a list of flags")
     flags = tuple(texts)
     for text in flags:
-        match = _FLAG.fullmatch(text)
-        own = f"-{text[1]}" if re.match(r"-[DI](?!$)", text) else _OWN_OPTIONS.get(match[1]) if match else None
+        match = _FLAG.match(text)
+        own = _OWN_OPTIONS.get(match["name"]) if match is not None else None
         if own is not None:
             raise UsageError(f"--flag {text!r:.80}: there is an option for that", f"give {own} instead")
-        if match is None or "\0" in text:
+        if match is None or match[0] != text or "\0" in text:
             raise UsageError(
                 f"--flag {text!r:.80} is not a flag of a compiler",
                 "such as --flag=-use_fast_math or --flag=-maxrregcount=64",

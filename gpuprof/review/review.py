@@ -10,12 +10,12 @@ from gpuprof.model.labels import label_kernels
 from gpuprof.privacy.border import without_private
 from gpuprof.privacy.texts import clean_text
 from gpuprof.read.plain_file import known_as
-from gpuprof.review.batches import Progress, disassemblers_for, reviewed_kernels
+from gpuprof.review.batches import Progress, disassemblers_for, reviewed_kernels, unread_targets
 from gpuprof.review.contract import REVIEW_VERSION, Review, ReviewedModule, UnreviewedFile
+from gpuprof.review.file_findings import file_findings
 from gpuprof.review.inputs.modules import Refuse, modules_of
 from gpuprof.review.inputs.request import READS, ReviewRequest
 from gpuprof.review.kernel import CompiledKernel, InputModule
-from gpuprof.review.rules.files import file_findings
 
 
 def review(
@@ -54,13 +54,14 @@ def review(
         notes=tuple(
             dict.fromkeys(
                 (
+                    *unread_targets(kernels),
                     *(f"not reviewed: {item.why}" for item in unreviewed),
                     *(note for module in modules for note in module.notes),
                 )
             )
         ),
     )
-    return result if request.keep_private else without_private(result)
+    return result if request.keep_private else without_private(result, request.path_maps)
 
 
 def _read(request: ReviewRequest, modules: Iterable[InputModule], refused: Container[str]) -> tuple[str, ...]:

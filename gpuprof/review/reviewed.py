@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from gpuprof.review.case import CodeCase
+from collections import Counter
+from collections.abc import Iterator
+
+from gpuprof.diagnose.ranking import numbered
+from gpuprof.model.session import Finding
 from gpuprof.review.code import KernelCode
-from gpuprof.review.contract import CodeFinding, KernelArgument, ReviewedKernel
+from gpuprof.review.contract import ArgumentPart, KernelArgument, OpcodeCount, ReviewedKernel
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.memory import assumptions_of
 from gpuprof.review.registry import CODE_RULES
+from gpuprof.words.findings import with_sentences
 
 
 def reviewed_kernel(code: KernelCode, number: int) -> ReviewedKernel:
     """Return all that is told of one kernel; `number` is its place in the review."""
-    kernel, case = code.kernel, CodeCase(code)
+    kernel, case = code.kernel, CodeFacts(code)
     return ReviewedKernel(
         id=number,
         name=kernel.name,
@@ -27,28 +33,38 @@ def reviewed_kernel(code: KernelCode, number: int) -> ReviewedKernel:
         occupancy=case.occupancy,
         loops=case.loops,
         accesses=case.accesses,
-        findings=_findings(case) if kernel.has_code else (),
+        opcodes=tuple(_opcodes(code)),
+        findings=_findings(case, number) if kernel.has_code else (),
         has_lines=bool(code.lines),
         unreviewed=code.unread,
         notes=(*kernel.notes, *_assumptions(case)),
     )
 
 
+def _opcodes(code: KernelCode) -> Iterator[OpcodeCount]:
+    for opcode, count in Counter(instruction.name for instruction in code.code).most_common():
+        yield OpcodeCount(opcode, count)
+
+
 def _arguments(code: KernelCode) -> tuple[KernelArgument, ...]:
     kernel = code.kernel
-    names = dict(enumerate(kernel.argument_names))
     return tuple(
         KernelArgument(
             ordinal=parameter.ordinal,
-            name=names.get(parameter.ordinal),
+            name=kernel.name_of(parameter),
             size_bytes=parameter.size_bytes,
             value=kernel.shape.arguments.get(parameter.ordinal),
+            parts=tuple(
+                ArgumentPart(offset=part.offset, size_bytes=part.size_bytes, name=str(part), value=value)
+                for part, value in kernel.shape.parts.items()
+                if part.ordinal == parameter.ordinal
+            ),
         )
         for parameter in kernel.kernel.parameters
     )
 
 
-def _assumptions(case: CodeCase) -> tuple[str, ...]:
+def _assumptions(case: CodeFacts) -> tuple[str, ...]:
     """Return what the costs of accesses rest on, where some are known."""
     known = any(
         access.sectors_per_request is not None or access.wavefronts_per_request is not None for access in case.accesses
@@ -56,7 +72,8 @@ def _assumptions(case: CodeCase) -> tuple[str, ...]:
     return assumptions_of(case.known) if known else ()
 
 
-def _findings(case: CodeCase) -> tuple[CodeFinding, ...]:
-    """Return what to change, that in the deepest loops first; rules in their order where that is the same."""
-    findings = [finding for rule in CODE_RULES for finding in rule.check(case)]
-    return tuple(sorted(findings, key=lambda finding: -finding.loop_depth))
+def _findings(facts: CodeFacts, number: int) -> tuple[Finding, ...]:
+    """Return the findings with their sentences, those in the deepest loops first, else in the order of the rules."""
+    findings = [finding for rule in CODE_RULES for finding in rule.check(facts)]
+    findings.sort(key=lambda finding: -finding.loops)
+    return tuple(map(with_sentences, numbered(findings, number)))

@@ -51,10 +51,7 @@ def _constants(code: KernelCode) -> dict[int, int]:
     """Return the known bytes of constant bank 0: the launch configuration, given arguments, alignment of pointers."""
     kernel, shape = code.kernel.kernel, code.kernel.shape
     eight = {place.offset for place in kernel.parameters if place.size_bytes == 8}
-    given = (
-        PlacedArgument(place.offset, place.size_bytes, shape.arguments.get(place.ordinal))
-        for place in kernel.parameters
-    )
+    given = (PlacedArgument(*place) for place in code.kernel.given())
     return known_constants(
         code.kernel.target,
         block_of(code),

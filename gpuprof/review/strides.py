@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 from gpuprof.review.code import KernelCode
+from gpuprof.review.kernel import ArgumentPart
 from gpuprof.review.solutions import block_of, solution_in, solution_of
 from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, addresses_of, stride_of
 from gpuprof.sass.dataflow.launch_constants import size_offsets
 from gpuprof.sass.dataflow.request_costs import Access, sectors, wavefronts
 from gpuprof.sass.dataflow.warps import THREAD_INDICES, ThreadBlock
 
-_MOST_NAMED, _LONGEST_NAME = 3, 60
+_MOST_NAMED = 3
 _VALUES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Values of an argument for which costs are worked out; from the last on, they stay the same."""
 _BANKS = 32
@@ -78,22 +79,17 @@ def costs_of_values(item: LaneAddress) -> Mapping[int, int]:
     return costs
 
 
-def stride_arguments(code: KernelCode, item: LaneAddress) -> tuple[int, ...]:
-    """Return the ordinals of the arguments whose product is the unknown factor of a stride; none if it is not that."""
+def stride_arguments(code: KernelCode, item: LaneAddress) -> tuple[ArgumentPart, ...]:
+    """Return the arguments whose product is the unknown factor of a stride; none if it is not such a product."""
     if len(item.times) != 1 or item.varying:
         return ()
-    ordinals = [_ordinal(code, symbol) for factors in item.times for symbol in factors]
-    return tuple(ordinal for ordinal in ordinals if ordinal is not None) if None not in ordinals else ()
+    parts = [_argument(code, symbol) for factors in item.times for symbol in factors]
+    return tuple(part for part in parts if part is not None) if None not in parts else ()
 
 
-def argument_words(code: KernelCode, ordinals: Iterable[int]) -> str:
-    """Name arguments: "argument 2 (n)"."""
-    names = dict(enumerate(code.kernel.argument_names))
-    told = []
-    for ordinal in list(dict.fromkeys(ordinals))[:_MOST_NAMED]:
-        name = names.get(ordinal)
-        told.append(f"argument {ordinal} ({name:.{_LONGEST_NAME}})" if name else f"argument {ordinal}")
-    return " × ".join(told)
+def argument_words(parts: Iterable[ArgumentPart]) -> str:
+    """Name arguments and parts of them: "argument 2 (n) × in.stride"."""
+    return " × ".join(part.words for part in list(dict.fromkeys(parts))[:_MOST_NAMED])
 
 
 def cost_words(item: LaneAddress) -> str:
@@ -125,19 +121,10 @@ def _bank_offset(symbol: str) -> int | None:
         return None
 
 
-def _ordinal(code: KernelCode, symbol: str) -> int | None:
-    """Return which argument a symbol is."""
+def _argument(code: KernelCode, symbol: str) -> ArgumentPart | None:
+    """Return which argument, or part of one, a symbol is."""
     offset, begin = _bank_offset(symbol), code.kernel.kernel.parameters_offset
-    if offset is None or begin is None:
-        return None
-    return next(
-        (
-            place.ordinal
-            for place in code.kernel.kernel.parameters
-            if begin + place.offset <= offset < begin + place.offset + place.size_bytes
-        ),
-        None,
-    )
+    return code.kernel.part_at(offset - begin) if offset is not None and begin is not None else None
 
 
 class _Explanation:
@@ -175,17 +162,17 @@ class _Explanation:
 
     def _factors(self, factors: Sequence[str]) -> str | None:
         """Name a product of what all lanes share."""
-        ordinals = [_ordinal(self._code, symbol) for symbol in factors]
-        if None not in ordinals:
-            return argument_words(self._code, (ordinal for ordinal in ordinals if ordinal is not None))
+        parts = [_argument(self._code, symbol) for symbol in factors]
+        if None not in parts:
+            return argument_words(part for part in parts if part is not None)
         told = [self._shared(symbol) for symbol in factors]
         return " × ".join(name for name in told if name) if None not in told else None
 
     def _shared(self, symbol: str) -> str | None:
         """Name a value that all lanes share."""
-        ordinal = _ordinal(self._code, symbol)
-        if ordinal is not None:
-            return argument_words(self._code, [ordinal])
+        part = _argument(self._code, symbol)
+        if part is not None:
+            return part.words
         at = _bank_offset(symbol)
         for offsets, name in ((self._block_words, "blockDim"), (self._grid_words, "gridDim")):
             if at in offsets:
@@ -238,20 +225,19 @@ class _Explanation:
         return f" at offset {min(places):#x}" if places else ""
 
     def _arguments(self, leaves: Iterable[str]) -> str:
-        return argument_words(self._code, sorted(self._ordinals(leaves))).replace(" × ", " and ")
+        return argument_words(sorted(self._numbers(leaves))).replace(" × ", " and ")
 
-    def _ordinals(self, leaves: Iterable[str]) -> Iterator[int]:
-        sizes = {place.ordinal: place.size_bytes for place in self._code.kernel.kernel.parameters}
-        pointers = self._pointers
+    def _numbers(self, leaves: Iterable[str]) -> Iterator[ArgumentPart]:
+        """Yield the arguments, and members of structures, that are no pointers."""
         for leaf in leaves:
-            ordinal = _ordinal(self._code, leaf)
-            if ordinal is not None and sizes.get(ordinal, 0) <= 8 and ordinal not in pointers:
-                yield ordinal
+            part = _argument(self._code, leaf)
+            if part is not None and not part.path.startswith("+") and part not in self._pointers:
+                yield part
 
     @cached_property
-    def _pointers(self) -> frozenset[int]:
+    def _pointers(self) -> frozenset[ArgumentPart]:
         """Return the arguments that addresses begin with."""
         bases = (part for item in self._addresses.of.values() for part in item.base.split(" + "))
         symbols = (part.partition("·")[2] for part in bases if part.startswith("1·"))
-        ordinals = (_ordinal(self._code, symbol) for symbol in symbols)
-        return frozenset(ordinal for ordinal in ordinals if ordinal is not None)
+        parts = (_argument(self._code, symbol) for symbol in symbols)
+        return frozenset(part for part in parts if part is not None)

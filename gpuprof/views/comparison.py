@@ -10,6 +10,7 @@ from gpuprof.comparison.compare import Compared
 from gpuprof.comparison.contract import (
     ComparedSide,
     Comparison,
+    Gate,
     GateCheck,
     KernelChange,
     RunCondition,
@@ -134,7 +135,7 @@ def brief_comparison(compared: Compared, top: int | None = None) -> Document:
     blocks = [
         Note(verdict, "strong", short=cut_end(verdict, _SHORT_VERDICT)),
         Facts((*_sides(comparison), *_conditions(forbidding), *more)),
-        *_gate(comparison),
+        *gate_blocks(comparison.gate, _labels(comparison)),
         *_kernel_table(rows, others),
         *_notes(comparison.notes[:_BRIEF_NOTES]),
         *(_section(change, comparison) for change in rows[:_MOST_SECTIONS]),
@@ -180,7 +181,10 @@ def whole_comparison(compared: Compared, chosen: Sequence[KernelChange] | None =
         *_notes(comparison.notes),
     ]
     if comparison.gate is not None:
-        blocks += [Heading("Gate", anchor="gate"), *_gate(comparison, targets, are_folded=chosen is None)]
+        blocks += [
+            Heading("Gate", anchor="gate"),
+            *gate_blocks(comparison.gate, _labels(comparison), targets, are_folded=chosen is None),
+        ]
     if comparison.conditions:
         blocks += [Heading("Conditions", anchor="conditions"), Facts(tuple(_conditions(comparison.conditions)))]
     blocks += [Heading("Kernels", anchor="kernels"), *_kernel_table(rows, others, targets)]
@@ -199,6 +203,10 @@ def whole_comparison(compared: Compared, chosen: Sequence[KernelChange] | None =
     runs = (*_runs("base", compared.base), *_runs("new", compared.new))
     blocks.append(Fold("Provenance", runs, anchor="provenance"))
     return Document(_title(comparison), tuple(blocks), version=comparison.gpuprof_version)
+
+
+def _labels(comparison: Comparison) -> dict[int, str]:
+    return {kernel.id: kernel.label for kernel in comparison.kernels}
 
 
 def _without(kernels: Sequence[KernelChange], shown: Sequence[KernelChange]) -> list[KernelChange]:
@@ -255,18 +263,17 @@ def _notes(sentences: Iterable[str]) -> Iterator[Block]:
         yield Note(sentence(text), "muted")
 
 
-def _gate(
-    comparison: Comparison, targets: Mapping[int, str] | None = None, *, are_folded: bool = False
+def gate_blocks(
+    gate: Gate | None, kernels: Mapping[int, str], targets: Mapping[int, str] | None = None, *, are_folded: bool = False
 ) -> Iterator[Block]:
     """Yield the result and all checks that are not simply ok, those that fail first; without `targets` a few.
 
-    If they `are_folded`, those that do not fail are folded away if they are many.
+    `kernels` are labels by id. If checks `are_folded`, those that do not fail are folded away if they are many.
     """
-    gate = comparison.gate
     if gate is None:
         return
     yield Note(gate_text(gate), "good" if gate.passed else "bad")
-    labels = {kernel.id: cut_middle(kernel.label, _LIMIT_LENGTH) for kernel in comparison.kernels}
+    labels = {kernel: cut_middle(label, _LIMIT_LENGTH) for kernel, label in kernels.items()}
     checks = sorted(gate.checks, key=lambda check: not gate.fails(check))
     rows = [_check_row(check, labels, targets) for check in checks]
     most = _BRIEF_CHECKS if targets is None else len(rows)

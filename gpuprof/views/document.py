@@ -102,8 +102,8 @@ class Table(Struct, frozen=True):
 class Recommendation(Struct, frozen=True):
     """A change to make: its place, the time that it saves (`gain`, a share `of` which time), and how certain that is.
 
-    `spread` follows the kernels: how many launches, or in which files. `bar` is the gain from 0 to 1; None if it is
-    unknown or doubted. `href` leads to the finding.
+    If nothing is known of times, `gain` is the severity. `spread` follows the kernels: how many launches, or in which
+    files. `bar` is the gain from 0 to 1; None if it is unknown or doubted. `href` leads to the finding.
     """
 
     headline: str
@@ -145,7 +145,10 @@ class Evidence(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """A finding with all that supports it. `explained_by` names the finding that causes it; its own text then folds."""
+    """A finding with all that supports it. `explained_by` names the finding that causes it; its own text then folds.
+
+    `places` are those beside the first.
+    """
 
     rule: str
     severity: Severity
@@ -160,6 +163,7 @@ class Finding(Struct, frozen=True):
     evidence: tuple[Evidence, ...] = ()
     explained_by: Inline = ""
     anchor: str = ""
+    places: tuple[str, ...] = ()
 
 
 class Findings(Struct, frozen=True):

@@ -24,6 +24,7 @@ Product = Literal[
 TABLE = "table"
 HTML = "html"
 _SESSION_REPORT = "gpuprof.views.exports.session:session_report"
+_REVIEW_REPORT = "gpuprof.views.exports.review:review_report"
 _COMPARISON_REPORT = "gpuprof.views.exports.comparison:comparison_report"
 
 
@@ -118,10 +119,26 @@ _FORMATS: dict[Product, tuple[Format, ...]] = {
         Format(HTML, "gpuprof.views.comparison:page_lines", endings=(".html", ".htm"), printed=False),
     ),
     "review": (
-        Format(TABLE, "gpuprof.present.check_console:print_review"),
+        Format(TABLE, "gpuprof.views.review:print_review"),
         Format("json", "gpuprof.views.exports.json_documents:review_lines", endings=(".json",)),
-        Format("md", "gpuprof.present.check_markdown:lines", endings=(".md", ".markdown")),
-        Format(HTML, "gpuprof.present.check_page.build:page_lines", endings=(".html", ".htm")),
+        Format("md", "gpuprof.views.review:comment_lines", endings=(".md", ".markdown")),
+        Format(HTML, "gpuprof.views.review:page_lines", endings=(".html", ".htm")),
+        Format("junit", "gpuprof.views.exports.junit:lines", report=_REVIEW_REPORT, endings=(".xml",)),
+        Format(
+            "sarif",
+            "gpuprof.views.exports.sarif:lines",
+            report=_REVIEW_REPORT,
+            endings=(".sarif", ".sarif.json"),
+            by_line=True,
+        ),
+        Format("github", "gpuprof.views.exports.github:lines", report=_REVIEW_REPORT),
+        Format(
+            "gitlab",
+            "gpuprof.views.exports.gitlab:lines",
+            report=_REVIEW_REPORT,
+            endings=("code-quality-report.json",),
+            by_line=True,
+        ),
     ),
     "specs": (
         Format(TABLE, view="gpuprof.views.specs:specs_document"),

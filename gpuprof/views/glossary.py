@@ -64,6 +64,11 @@ _TERMS = (
     Term("pipe", "A group of execution units of the SM: FMA, ALU, load and store, tensor and others.",
          r"\bpipes?\b|_pipe_"),
     Term("SASS", "The GPU's machine code.", r"\bSASS\b"),
+    Term("shown by the code", "The instructions show it. What is a guess, they show a sign of. Neither says how long "
+         "anything takes: profile the kernel for that.", r"shown by the code"),
+    Term("trips", "Iterations of a loop each time it is entered, if they are a constant of the code.", r"\btrips\b"),
+    Term("lane to lane", "Bytes from the address of a lane of the warp to that of the next one, if all lanes have the "
+         "same.", r"lane to lane"),
     Term("scoreboard", "The SM's list of registers that still wait for a result.", r"scoreboard"),
 )  # fmt: skip
 

@@ -135,20 +135,31 @@ def _finding(finding: KernelFinding, kernel: KernelProfile, lines: Collection[st
     explained_by: Inline = ""
     if cause is not None:
         explained_by = Cell(cause_text(finding, kernel), href=finding_anchor(cause.id))
+    certainty = certainty_text(finding.confidence, only_times=without_counters(kernel) is not None)
+    place = Cell(location_text(finding.place), href=_place_anchor(kernel, finding.place, lines), code=True)
+    return replace(
+        finding_block(finding, certainty, place),
+        gain=gain_text(finding),
+        remains=remains_text(finding),
+        explained_by=explained_by,
+    )
+
+
+def finding_block(finding: KernelFinding, certainty: str, place: Cell) -> Finding:
+    """Return a finding without its gain and its cause."""
     changes = change_texts(finding.action, finding.advice)
     return Finding(
         rule=finding.rule,
         severity=finding.severity,
         headline=finding.headline,
-        gain=gain_text(finding),
-        remains=remains_text(finding),
-        certainty=certainty_text(finding.confidence, only_times=without_counters(kernel) is not None),
+        gain="",
+        remains="",
+        certainty=certainty,
         why=finding.why,
         action="".join(changes[:1]),
         advice="".join(changes[1:]),
-        place=Cell(location_text(finding.place), href=_place_anchor(kernel, finding.place, lines), code=True),
+        place=place,
         evidence=tuple(map(_evidence, finding.evidence)),
-        explained_by=explained_by,
         anchor=finding_anchor(finding.id),
     )
 

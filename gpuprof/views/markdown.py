@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch
 from itertools import accumulate
 
+from msgspec.structs import replace
+
 from gpuprof.text import cut_end, cut_middle, printable
 from gpuprof.views import document as doc
 from gpuprof.views.code_lines import code_lines
-from gpuprof.words.sentences import joined_by
+from gpuprof.words.sentences import joined_by, without_stop
 
 # GitHub takes comments of 65,536 characters; continuous integration may add to them.
 MOST_CHARACTERS = 60_000
@@ -53,12 +55,17 @@ def _fitting(blocks: Iterable[doc.Block], room: int) -> Lines:
 
 
 def _shortened(block: doc.Block, lines: Sequence[str], room: int) -> Lines:
-    """Yield the lines of a block that fit: the first rows of a table, the first blocks of a fold, nothing of others."""
-    if isinstance(block, doc.Table):
+    """Yield the lines of a block that fit: the first rows, recommendations or blocks of a fold, nothing of others."""
+    if isinstance(block, doc.Table | doc.Recommendations):
         ends = accumulate(len(line) + 1 for line in lines)
         rows = sum(end <= room - _TEXT_WIDTH for end in ends) - _HEAD_LINES
-        if rows > 0:
+        if rows <= 0:
+            return
+        if isinstance(block, doc.Table):
             yield from _lines(doc.first_rows(block, rows))
+        else:
+            more = f"And {len(block.items) - rows} more."
+            yield from _lines(replace(block, items=block.items[:rows], more=more))
     elif isinstance(block, doc.Fold) and room > _ENDING:
         yield from _fold(block, room - _ENDING)
 
@@ -129,8 +136,9 @@ def _(block: doc.Findings) -> Lines:
     for item in block.items:
         about = joined_by(", ", inline(item.gain), inline(item.place), inline(item.explained_by))
         yield f"- **{item.severity}** {_what_to_do(item)}{f' ({about})' if about else ''}"
-        if item.evidence:
-            yield f"  - {'; '.join(inline(doc.evidence_text(evidence)) for evidence in item.evidence)}"
+        reasons = (without_stop(item.why), *map(doc.evidence_text, item.evidence), *item.places)
+        if any(reasons):
+            yield f"  - {joined_by('; ', *map(inline, reasons))}"
 
 
 @_lines.register

@@ -219,16 +219,19 @@ class Terminal:
         lines = self._wrapped(joined_by(_GAP, block.title, block.legend), "dim", self._most)
         if block.title:
             lines[0].stylize("not dim bold", 0, len(block.title))
+        have_gains = any(item.gain != item.severity for item in block.items)
         for item in block.items[:most]:
-            lines += self._recommendation(item)
+            lines += self._recommendation(item, has_gain=have_gains)
         left_out = len(block.items) - most
         more = f"{left_out} more with -v" if left_out > 0 else block.more
         return lines + self._wrapped(more, "dim")
 
-    def _recommendation(self, item: doc.Recommendation) -> Lines:
-        bar = self._bar(item.bar or 0.0, _BAR_WIDTH).ljust(_BAR_WIDTH)
-        gain = self._legible(item.gain).rjust(_GAIN_WIDTH)
-        left = Text.assemble((bar, _STYLES[item.severity]), _GAP, (gain, "bold"), _GAP)
+    def _recommendation(self, item: doc.Recommendation, *, has_gain: bool) -> Lines:
+        gain = self._legible(item.gain)
+        left = Text.assemble(_INDENT, (gain.ljust(_LABEL_WIDTH), _STYLES[item.severity]))
+        if has_gain:
+            bar = self._bar(item.bar or 0.0, _BAR_WIDTH).ljust(_BAR_WIDTH)
+            left = Text.assemble((bar, _STYLES[item.severity]), _GAP, (gain.rjust(_GAIN_WIDTH), "bold"), _GAP)
         room = self._width - left.cell_len
         lines = self._wrapped(item.headline, most=min(self._most, 1), width=room)
         if item.action:
@@ -260,6 +263,8 @@ class Terminal:
         yield "cause", item.explained_by
         yield "gain", joined_by("; ", item.gain, item.remains)
         yield "where", item.place
+        for place in () if self._short else item.places:
+            yield "", place
         if self._short:
             yield "do", item.action
             return

@@ -52,12 +52,21 @@ class ThresholdText(msgspec.Struct, frozen=True):
     reason: str
 
 
+class CodeWording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The reference of a rule on compiled code: its title, the code that it reads, and when it reports nothing."""
+
+    title: str
+    inputs: str
+    limitations: str
+
+
 class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A wording file.
 
     `cause` names the finding inside of a sentence, by the first case of its headline or for all.
     `sentence` has the cases of `headline` for the verdict: with `{kernel}` and `{file}` for the names of
-    the kernel and its file. The reference page of the rule has `title`, `inputs`, `gain` and `limitations`.
+    the kernel and its file. The reference page of the rule has `title`, `inputs`, `gain` and `limitations`, that of
+    rules on compiled code what is in `code`.
     """
 
     title: str = ""
@@ -73,6 +82,7 @@ class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     evidence: dict[str, str] = {}
     thresholds: dict[str, ThresholdText] = {}
     assumptions: dict[str, str] = {}
+    code: CodeWording | None = None
 
 
 @cache

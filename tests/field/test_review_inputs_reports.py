@@ -15,7 +15,7 @@ from gpuprof.sass.binary.cubin import read_cubin
 from gpuprof.sass.binary.line_table import line_tables
 from gpuprof.sass.dataflow.trip_counts import trip_counts
 from gpuprof.sass.instruction import instruction_of
-from gpuprof.sass.tools.disassemble import find_disassemblers
+from gpuprof.sass.tools.disassemble import disassembler_for
 from tests.field.folder import folder, report
 from tests.readings import report_of
 from tests.review_inputs import modules
@@ -26,7 +26,7 @@ from tests.test_review_resources import agreed
 
 def test_all_launches_have_code_that_agrees_with_what_was_recorded() -> None:
     """Registers, static shared memory, occupancy, and a kernel for each launch in its order."""
-    reads_volta = any(tool.reads("sm_70") for tool in find_disassemblers())
+    reads_volta = disassembler_for("sm_70") is not None
     compared = launches = 0
     for path in sorted(folder().glob("*.ncu-rep")):
         compared += agreed(path)

@@ -14,7 +14,7 @@ from gpuprof.characterize.gates.compile import compile_kernel
 from gpuprof.characterize.gates.gate import Judgement, judge
 from gpuprof.characterize.probes.probe import Kernel, Probe
 from gpuprof.errors import EnvironmentProblem
-from gpuprof.sass.binary.elf import kernel_code
+from gpuprof.sass.binary.cubin import kernel_code
 from gpuprof.sass.tools.compile import Compiled, NotCompiled
 from gpuprof.sass.tools.disassemble import disassemble, disassembler_for, find_disassemblers
 from gpuprof.sass.tools.nvrtc import Nvrtc, find_nvrtc

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, get_args
 
+from gpuprof.characterize.present.console_parts import Sheet
 from gpuprof.characterize.present.row import Columns, fitted_columns, head_line
 from gpuprof.characterize.present.view import by_family, family_title
 from gpuprof.characterize.present.words import NOT_KNOWN, amount, value_text
@@ -18,7 +19,6 @@ from gpuprof.characterize.sheet.side_by_side import (
     differences,
     side_by_side,
 )
-from gpuprof.present.console_parts import Sheet
 from gpuprof.units import format_change
 from gpuprof.views.markdown import escape
 from gpuprof.views.terminal import print_blocks

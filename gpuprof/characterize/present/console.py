@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from gpuprof.characterize.present.console_parts import Sheet, aligned
 from gpuprof.characterize.present.row import (
     OUTLIER_STYLES,
     VERDICT_STYLES,
@@ -46,7 +47,6 @@ from gpuprof.characterize.present.words import (
     share,
     value_text,
 )
-from gpuprof.present.console_parts import Sheet, aligned
 from gpuprof.views.terminal import print_blocks
 from gpuprof.words.profile_values import count_text
 

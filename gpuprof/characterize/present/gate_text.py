@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpuprof.present.console_parts import aligned
+from gpuprof.characterize.present.console_parts import aligned
 from gpuprof.text import printable
 
 if TYPE_CHECKING:

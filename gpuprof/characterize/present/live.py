@@ -19,12 +19,12 @@ from gpuprof.characterize.measure.events import (
     RunPlanned,
     Started,
 )
+from gpuprof.characterize.present.console_parts import Sheet
 from gpuprof.characterize.present.row import head_line, live_columns, remark_lines, row_lines
 from gpuprof.characterize.present.view import entry_of
 from gpuprof.characterize.present.words import amount, is_outlier, is_worse, outside_text, reasons_text, verdict_word
 from gpuprof.characterize.sheet.measured import Conditions, Measured, MeasuredDevice, plain_name
 from gpuprof.characterize.sheet.normal import Assessment, assess
-from gpuprof.present.console_parts import Sheet
 from gpuprof.units import format_si
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuprof.characterize.present.console_parts import Sheet
 from gpuprof.characterize.present.view import AssessedValue
 from gpuprof.characterize.present.words import (
     half_width_text,
@@ -22,7 +23,6 @@ from gpuprof.characterize.present.words import (
     value_text,
     verdict_word,
 )
-from gpuprof.present.console_parts import Sheet
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -34,13 +34,13 @@ from gpuprof.comparison.contract import (
     run_time,
 )
 from gpuprof.comparison.gate.accepted import Accepted, fitting
-from gpuprof.comparison.gate.limits import OCCUPANCY, TIME, TOTAL_TIME, GateLimit
+from gpuprof.comparison.gate.limits import OCCUPANCY, TIME, TOTAL_TIME, GateLimit, Limit
 from gpuprof.comparison.selection import fits, names_of
 from gpuprof.comparison.work.tolerances import ESTIMATE, tolerance_of
 from gpuprof.errors import GATE_REGRESSION, GATE_UNCLEAR
 from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
 
-_ORDER = ("regression", "unclear", "not-compared", "accepted", "ok")
+ORDER = ("regression", "unclear", "not-compared", "accepted", "ok")
 _ROUNDING = 1e-9
 
 
@@ -58,21 +58,26 @@ def gated(
     fit, the first.
     """
     results = [_check(applied, accepted, today) for applied in _applied_limits(compared, limits)]
-    checks = sorted((check for check, _ in results), key=lambda check: _ORDER.index(check.word))
-    words = {check.word for check in checks}
+    gate = gate_of([check for check, _ in results], unclear_fails=unclear_fails)
+    needed = [entry for _, entry in results]
+    broken = [check for check in gate.checks if check.word != "not-compared"]
+    idle = [_idle(entry, compared, limits, broken, today) for entry in accepted if entry not in needed]
+    comparison = compared.comparison
+    facts = (*comparison.facts, *_without_base(comparison.kernels, limits), *idle)
+    return replace(compared, comparison=replace(comparison, gate=gate, facts=facts))
+
+
+def gate_of(checks: Sequence[GateCheck], *, unclear_fails: bool) -> Gate:
+    """Return the gate of these checks, the worst first, with its exit code."""
+    ordered = sorted(checks, key=lambda check: ORDER.index(check.word))
+    words = {check.word for check in ordered}
     code = 0
     if "regression" in words:
         code = GATE_REGRESSION
     elif unclear_fails and not words.isdisjoint(("unclear", "not-compared")):
         code = GATE_UNCLEAR
-    shown = tuple(check for check in checks if check.word != "ok")
-    needed = [entry for _, entry in results]
-    broken = [check for check in shown if check.word != "not-compared"]
-    idle = [_idle(entry, compared, limits, broken, today) for entry in accepted if entry not in needed]
-    gate = Gate(passed=code == 0, exit_code=code, checks=shown, ok=len(checks) - len(shown))
-    comparison = compared.comparison
-    facts = (*comparison.facts, *_without_base(comparison.kernels, limits), *idle)
-    return replace(compared, comparison=replace(comparison, gate=gate, facts=facts))
+    shown = tuple(check for check in ordered if check.word != "ok")
+    return Gate(passed=code == 0, exit_code=code, checks=shown, ok=len(ordered) - len(shown))
 
 
 class _AppliedLimit(NamedTuple):
@@ -100,7 +105,7 @@ def _applied_limits(compared: Compared, limits: Sequence[GateLimit]) -> Iterator
             continue
         fitting_limits = [limit for limit, pattern in patterns if pattern is None or fits(pattern, change)]
         idle.difference_update(fitting_limits)
-        for limit in _deciding(fitting_limits):
+        for limit in deciding(fitting_limits):
             check = partial(check_kernel, change, limit.quantity, alike=alike, same_work=same_work)
             yield _AppliedLimit(limit, change, check)
     for limit in limits:
@@ -112,9 +117,9 @@ def _applied_limits(compared: Compared, limits: Sequence[GateLimit]) -> Iterator
             yield _AppliedLimit(limit, None, partial(check_total, comparison.total, alike=of_all, lost=lost))
 
 
-def _deciding(limits: Sequence[GateLimit]) -> list[GateLimit]:
+def deciding(limits: Sequence[Limit]) -> list[Limit]:
     """Return one limit a quantity: the first that names the kernel, else that for all kernels."""
-    decided: dict[str, GateLimit] = {}
+    decided: dict[str, Limit] = {}
     for limit in sorted(limits, key=lambda limit: limit.pattern is None):
         decided.setdefault(limit.quantity, limit)
     return [limit for limit in limits if decided[limit.quantity] is limit]
@@ -236,13 +241,13 @@ def check_time(time: TimeChange, most: float, *, alike: bool = True) -> CheckRes
     rise = time.ratio - 1
     if not alike:
         return CheckResult("unclear", rise, "conditions")
-    if time.verdict == "slower" and _exceeds(rise, most):
+    if time.verdict == "slower" and exceeds(rise, most):
         return CheckResult("regression", rise)
     if time.verdict == "unclear" and time.interval is None:
         return CheckResult("unclear", rise, "doubt")
     highs = [interval.high - 1 for interval in (time.interval, time.cycles_interval) if interval is not None]
     high = max(highs, default=rise)
-    if time.verdict == "faster" or not _exceeds(high, most):
+    if time.verdict == "faster" or not exceeds(high, most):
         return CheckResult("ok", rise)
     return CheckResult("unclear", rise, "doubt", upper=high if highs else None)
 
@@ -257,11 +262,11 @@ def check_total(total: Sequence[QuantityChange], most: float, *, alike: bool = T
         return CheckResult("unclear", rise, "conditions")
     if lost:
         return CheckResult("unclear", rise, "stores")
-    if time.verdict == "slower" and _exceeds(rise, most):
+    if time.verdict == "slower" and exceeds(rise, most):
         return CheckResult("regression", rise)
     if time.verdict in ("unclear", "unknown"):
         return CheckResult("unclear", rise, "noise")
-    return CheckResult("ok" if time.verdict == "faster" or not _exceeds(rise, most) else "unclear", rise)
+    return CheckResult("ok" if time.verdict == "faster" or not exceeds(rise, most) else "unclear", rise)
 
 
 def check_count(work: WorkChange, quantity: str, most: float, *, same_work: bool = True) -> CheckResult:
@@ -276,11 +281,11 @@ def check_count(work: WorkChange, quantity: str, most: float, *, same_work: bool
     same_launches = all(note.kind != "other-launches" or count.name not in note.names for note in work.notes)
     if not (same_work and same_launches) and count.word != "same":
         return CheckResult("unclear", change, "conditions")
-    if count.word == worse and _exceeds(rise, most):
+    if count.word == worse and exceeds(rise, most):
         return CheckResult("regression", change)
-    if _has_few_digits(count) and _exceeds(rise, most):
+    if _has_few_digits(count) and exceeds(rise, most):
         return CheckResult("unclear", change, "few-digits")
-    if count.word == "unclear" and _exceeds(rise + count.tolerance, most):
+    if count.word == "unclear" and exceeds(rise + count.tolerance, most):
         return CheckResult("unclear", change, "doubt")
     return CheckResult("ok", change)
 
@@ -291,7 +296,7 @@ def _has_few_digits(count: CountChange) -> bool:
     return exact and count.word == "same" and not count.data_dependent and count.tolerance >= ESTIMATE
 
 
-def _exceeds(rise: float, most: float) -> bool:
+def exceeds(rise: float, most: float) -> bool:
     """Return whether a rise is more than allowed, apart from the rounding of ratios."""
     return rise > most * (1 + _ROUNDING)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -45,36 +46,63 @@ class GateLimit(Struct, frozen=True):
     pattern: str | None = None
 
 
+Limit = TypeVar("Limit", bound=GateLimit)
+
+
 def limits_of(texts: Sequence[str], option: str = "--fail-on") -> tuple[GateLimit, ...]:
     """Parse limits. Raises UsageError for an invalid one, and for two that contradict each other."""
-    limits: dict[tuple[str | None, str], GateLimit] = {}
-    for limit in [limit_of(text, option) for text in texts]:
-        other = limits.setdefault((limit.pattern, limit.quantity), limit)
+    return without_contradiction([limit_of(text, option) for text in texts], option)
+
+
+def without_contradiction(limits: Iterable[Limit], option: str) -> tuple[Limit, ...]:
+    """Return each limit once. Raises UsageError for two that contradict each other."""
+    decided: dict[tuple[str | None, str], Limit] = {}
+    for limit in limits:
+        other = decided.setdefault((limit.pattern, limit.quantity), limit)
         if other.text != limit.text:
             raise UsageError(
                 f"{option}: {other.text!r:.80} and {limit.text!r:.80} contradict each other",
                 "keep one",
             )
-    return tuple(limits.values())
+    return tuple(decided.values())
 
 
 def limit_of(text: str, option: str = "--fail-on") -> GateLimit:
     """Parse a limit. The part before the last = names kernels, as --kernel does."""
+    written = split_limit(text, option, f"write {WRITTEN}, such as time:3%")
+    quantity = written.quantity
+    _check_quantity(quantity, written.shown)
+    if written.pattern is not None and quantity == TOTAL_TIME:
+        raise UsageError(
+            f"{written.shown}: {TOTAL_TIME} is of all kernels", f"time is of each: {written.pattern}=time:3%"
+        )
+    most = fraction_of(written) if written.amount is not None else 0.0
+    return GateLimit(written.text, quantity, most, pattern=written.pattern)
+
+
+class WrittenLimit(NamedTuple):
+    """The parts of a limit as text; `amount` is None without a colon. `shown` begins a message about it."""
+
+    text: str
+    shown: str
+    pattern: str | None
+    quantity: str
+    amount: str | None
+
+
+def split_limit(text: str, option: str, hint: str) -> WrittenLimit:
+    """Split `[KERNEL=]QUANTITY[:AMOUNT]`. Raises UsageError if a part is empty or KERNEL is no expression."""
     text = text.strip()
     shown = f"{option} {text!r:.80}"
-    pattern, equals, rest = text.rpartition("=")
-    quantity, colon, percent = (part.strip() for part in rest.partition(":"))
+    pattern, equals, rest = (part.strip() for part in text.rpartition("="))
+    quantity, colon, amount = (part.strip() for part in rest.partition(":"))
     if not quantity:
-        raise UsageError(f"{shown} names no quantity", f"write {WRITTEN}, such as time:3%")
-    _check_quantity(quantity, shown)
-    if equals and not pattern.strip():
+        raise UsageError(f"{shown} names no quantity", hint)
+    if equals and not pattern:
         raise UsageError(f"{shown} names no kernel before =", f"{rest} is for every kernel")
-    if equals and quantity == TOTAL_TIME:
-        raise UsageError(f"{shown}: {TOTAL_TIME} is of all kernels", f"time is of each: {pattern}=time:3%")
     if equals:
-        name_patterns([pattern.strip()], option)
-    most = _fraction(percent, text, shown) if colon else 0.0
-    return GateLimit(text, quantity, most, pattern=pattern.strip() if equals else None)
+        name_patterns([pattern], option)
+    return WrittenLimit(text, shown, pattern if equals else None, quantity, amount if colon else None)
 
 
 def _check_quantity(quantity: str, shown: str) -> None:
@@ -93,13 +121,15 @@ def _check_quantity(quantity: str, shown: str) -> None:
     raise UsageError(f"{shown}: unknown quantity {quantity!r:.80}", hint)
 
 
-def _fraction(percent: str, text: str, shown: str) -> float:
+def fraction_of(written: WrittenLimit) -> float:
+    """Return the percentage of a limit as a fraction. Raises UsageError if it is none."""
+    percent = written.amount or ""
     number = percent.removesuffix("%").strip()
-    quantity = text[: text.rindex(":")]
+    quantity = written.text[: written.text.rindex(":")]
     if number.startswith(("-", "−")):
-        raise UsageError(f"{shown}: a limit is 0 % or more", f"write {quantity}:3%")
+        raise UsageError(f"{written.shown}: a limit is 0 % or more", f"write {quantity}:3%")
     if not _PERCENT.fullmatch(number) or not math.isfinite(float(number)):
-        raise UsageError(f"{shown}: {percent!r:.40} is not a percentage", f"write {quantity}:3%")
+        raise UsageError(f"{written.shown}: {percent!r:.40} is not a percentage", f"write {quantity}:3%")
     if not percent.endswith("%"):
-        raise UsageError(f"{shown}: {percent!r:.40} has no %", f"write {quantity}:{number}%")
+        raise UsageError(f"{written.shown}: {percent!r:.40} has no %", f"write {quantity}:{number}%")
     return float(number) / 100

@@ -34,7 +34,7 @@ def _atomics(facts: KernelFacts) -> Findings:
         fraction = min(1.0, busy / 100)
         yield finding(
             facts,
-            Cases(headline=(unit,)),
+            Cases(headline=(unit,), why=("one-address", "many-addresses")),
             amounts=amounts_of(busy=fraction),
             subject=unit,
             # DRAM that is busier delays the other accesses, whatever atomics do.

@@ -14,6 +14,7 @@ from gpuprof.diagnose.facts.waits import MEMORY_STALLS
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, certainty, finding
 from gpuprof.diagnose.thresholds import LOW, percent
 from gpuprof.model.findings import Cases
+from gpuprof.model.occupancy import MOST_REGISTERS
 
 SPILL = percent("local-share", 1.0)
 
@@ -26,8 +27,6 @@ _INSTRUCTIONS = {
     "sass__inst_executed_local_stores": "sass__inst_executed_global_stores",
 }
 """Counts of loads and stores of local memory, with those of global memory."""
-
-_ALL_REGISTERS = 255
 
 _STACK_OF_CALL = 64
 """The most local accesses per call that are its arguments and saved registers."""
@@ -82,8 +81,8 @@ def _most_registers(facts: KernelFacts) -> float:
     """Return the most registers of a thread at this block size, by the ISA or the register file."""
     registers = facts.arch.limits.get("registers_per_sm")
     if not facts.threads_per_block or registers is None:
-        return _ALL_REGISTERS
-    return min(_ALL_REGISTERS, registers.value / facts.threads_per_block // 8 * 8)
+        return MOST_REGISTERS
+    return min(MOST_REGISTERS, registers.value / facts.threads_per_block // 8 * 8)
 
 
 def _takes_all_registers(facts: KernelFacts) -> bool:
@@ -100,8 +99,8 @@ def _cases(facts: KernelFacts, counted: str) -> Cases:
     elif not _takes_all_registers(facts):
         reason, action = "local-arrays", "keep-arrays"
         advice = ["raise-cap", "shorter-ranges"]
-    elif _most_registers(facts) == _ALL_REGISTERS:
-        # No instruction can address more: then there is no cap to raise.
+    elif _most_registers(facts) == MOST_REGISTERS:
+        # Then there is no cap to raise.
         action = "lower-pressure"
         advice = ["shorter-ranges"]
     return Cases(headline=(counted, headline), why=(reason, "through-l1"), action=(action,), advice=tuple(advice))

@@ -8,11 +8,9 @@ from gpuprof.diagnose.facts.kernel import KernelFacts
 from gpuprof.diagnose.facts.unit_names import ISSUE
 from gpuprof.diagnose.facts.units import REQUESTS
 from gpuprof.diagnose.rule import AT_MEMORY, Findings, Rule, amounts_of, finding
-from gpuprof.diagnose.thresholds import BUSY, percent
+from gpuprof.diagnose.thresholds import BUSY, NARROW, percent
 from gpuprof.hardware.specs import WARP_OPCODES
 from gpuprof.model.groups import summed
-
-NARROW = percent("narrow-share", 50.0)
 
 NARROW_PRESSURE = percent("queue-pressure", 10.0)
 

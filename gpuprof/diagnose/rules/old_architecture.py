@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from gpuprof.diagnose.bounds import speedup_bound
 from gpuprof.diagnose.facts.kernel import KernelFacts
@@ -10,7 +10,8 @@ from gpuprof.diagnose.facts.unit_names import ISSUE
 from gpuprof.diagnose.facts.waits import GMMA
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, finding, labels_of
 from gpuprof.diagnose.thresholds import percent
-from gpuprof.hardware.specs import WARP_OPCODES
+from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey, Fact
+from gpuprof.model.findings import Cases
 from gpuprof.model.product_names import multiplies_on_tensor_cores, newest_generation
 from gpuprof.model.quantities import tensor_split
 
@@ -23,7 +24,7 @@ _MMA_SYNC = 2 / 3
 
 It is that of 9.0, the highest known, which gives the smallest gain."""
 
-_OLD = "mma.sync"
+OLD_INSTRUCTION = "mma.sync"
 
 _HOPPER = 9
 """The first generation with a faster instruction than mma.sync."""
@@ -42,6 +43,7 @@ def _architecture(facts: KernelFacts) -> Findings:
     saving = speedup_bound(facts, {**dict.fromkeys(_OF_OPERANDS, 0.0), "tensor": rate})
     yield finding(
         facts,
+        Cases(advice=("library", "target")),
         amounts=amounts_of(used=min(1.0, used), rate=rate),
         labels=labels_of(newer=(newer,)),
         confidence="inferred" if OLD_BUSY.is_reached(used) else "guess",
@@ -52,16 +54,25 @@ def _architecture(facts: KernelFacts) -> Findings:
 
 
 def _newer(facts: KernelFacts) -> Iterator[tuple[float, str]]:
-    """Yield for each type that it multiplies by mma.sync the rate over that of a faster instruction, and its name."""
+    """Yield the newer instructions for all types that it multiplies by mma.sync."""
     split = tensor_split(facts.metrics)
     if split is None and not _is_old_without_opcodes(facts):
-        return
-    if any(key.instruction != _OLD for key in split or ()):
-        return
-    rates = facts.hardware.rates
+        return iter(())
+    if any(key.instruction != OLD_INSTRUCTION for key in split or ()):
+        return iter(())
+    return newer_instructions(facts.hardware.rates, split)
+
+
+def newer_instructions(
+    rates: Mapping[ComputeKey, Fact], used: Collection[ComputeKey] | None
+) -> Iterator[tuple[float, str]]:
+    """Yield for each type that is multiplied by mma.sync the rate over that of a faster instruction, and its name.
+
+    `used` are the keys of the executed instructions; None if they are not known.
+    """
     for key, rate in rates.items():
-        old = key._replace(instruction=_OLD)
-        if key.instruction and (split is None or old in split):
+        old = key._replace(instruction=OLD_INSTRUCTION)
+        if key.instruction and (used is None or old in used):
             part = rates[old].value / rate.value if old in rates else _MMA_SYNC
             if part < 1.0:
                 yield part, key.instruction

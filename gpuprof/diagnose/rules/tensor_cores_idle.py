@@ -15,7 +15,7 @@ from gpuprof.diagnose.facts.work import SCALAR_PIPES, TENSOR_INPUTS
 from gpuprof.diagnose.pipe_limits import LONGEST_PRODUCTS
 from gpuprof.diagnose.rule import AT_MATH, Findings, Rule, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import FMA_WORK, PIPE_BUSY, percent
-from gpuprof.hardware.specs import WARP_OPCODES, ComputeKey
+from gpuprof.hardware.specs import WARP_OPCODES, ArchSpec, ComputeKey, Fact
 from gpuprof.model.headline import TWO_PASSES
 from gpuprof.model.kernel_kinds import kind_named
 from gpuprof.model.product_names import (
@@ -46,7 +46,7 @@ _ELEMENTS = 8
 """Of 16 bits in 16 bytes."""
 
 
-class _Type(Struct, frozen=True):
+class ProductType(Struct, frozen=True):
     """A type of inputs of plain instructions: their pipes, their multiply-adds, additions and multiplications.
 
     `tensor` are the types that the tensor cores take instead. An operation of the path `plain` in the
@@ -62,40 +62,51 @@ class _Type(Struct, frozen=True):
     operations: int = 1
 
 
-_TYPES = {
-    "fp32": _Type("FP32", "fp32", ("fma",), TENSOR_INPUTS, "FFMA", ("FADD", "FMUL")),
-    "fp64": _Type("FP64", "fp64", ("fp64",), {"tensor.fp64": "FP64"}, "DFMA", ("DADD", "DMUL")),
-    "fp16": _Type(
+PRODUCT_TYPES = {
+    "fp32": ProductType("FP32", "fp32", ("fma",), TENSOR_INPUTS, "FFMA", ("FADD", "FMUL")),
+    "fp64": ProductType("FP64", "fp64", ("fp64",), {"tensor.fp64": "FP64"}, "DFMA", ("DADD", "DMUL")),
+    "fp16": ProductType(
         "16-bit", "fp16", ("fp16", "fma"), {"tensor.fp16": "FP16", "tensor.bf16": "BF16"}, "HFMA2", ("HADD2", "HMUL2")
     ),
     # IDP.4A multiplies and adds four pairs, at the rate of integer multiply-adds (CUDA Programming Guide).
-    "int8": _Type("INT8", "int32", (), {"tensor.int8": "INT8"}, "IDP", operations=8),
+    "int8": ProductType("INT8", "int32", (), {"tensor.int8": "INT8"}, "IDP", operations=8),
     # Integers of 8 bits that are converted and multiplied in FP32.
-    "int8-in-fp32": _Type("INT8", "fp32", ("fma",), {"tensor.int8": "INT8"}, "FFMA", ("FADD", "FMUL")),
+    "int8-in-fp32": ProductType("INT8", "fp32", ("fma",), {"tensor.int8": "INT8"}, "FFMA", ("FADD", "FMUL")),
 }
 
 
-class _Product(Struct, frozen=True):
-    """A matrix product: its type, the case of the evidence for it, and its arithmetic as far as known.
+class TensorProduct(Struct, frozen=True):
+    """A matrix product as the tensor cores can do it: its type now, and the case for the inputs that they should take.
 
-    `times` is the rate of the tensor cores over the plain rate by input type, the least of the
-    architecture if the GPU is not known. `change` is the case for the inputs that they should take.
-    `work` is its arithmetic as a fraction of the plain peak. `use` is `work` or the utilization of
-    its pipe, whichever is more; if neither is known, that of the SM, which is no less.
+    `times` is the rate of the tensor cores over the plain rate by input type.
     """
 
-    type: _Type
-    how: str
+    type: ProductType
     times: Mapping[str, float]
     change: str
-    work: float | None
-    use: float | None
-    is_use_of_sm: bool
 
     @property
     def speedup(self) -> float:
         """The rate of the tensor cores over the plain rate, in TF32 if it is faster than FP32."""
         return self.times.get("tensor.tf32") or max(self.times.values())
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the input types at that rate."""
+        return tuple(name for path, name in self.type.tensor.items() if self.times.get(path) == self.speedup)
+
+
+class _Product(TensorProduct, frozen=True):
+    """A matrix product with the case of the evidence for it, and its arithmetic as far as known.
+
+    `work` is its arithmetic as a fraction of the plain peak. `use` is `work` or the utilization of
+    its pipe, whichever is more; if neither is known, that of the SM, which is no less.
+    """
+
+    how: str
+    work: float | None
+    use: float | None
+    is_use_of_sm: bool
 
 
 def _tensor_idle(facts: KernelFacts) -> Findings:
@@ -113,14 +124,14 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
         return
     limit = _limit(facts, product, busiest)
     is_by_name_alone = facts.timed_only and product.use is None
-    scalar, speedup = product.type, product.speedup
+    scalar = product.type
     plain = scalar.plain.upper()
     is_guess = product.how in ("by-convolution", "by-arithmetic") or is_by_name_alone
     headline = [product.how if product.how in ("by-convolution", "by-arithmetic") else "product"]
-    rate = "rate" if facts.hardware.is_known else "least-rate"
+    rate = ("rate",) if facts.hardware.is_known else ("least-rate", "no-spec")
     faster = FASTER.evidence(100 * max(product.times.values()), "tensor-over-plain", scalar.name)
     evidence = [*facts.pipe_evidence("tensor"), faster]
-    change, why = product.change, (product.how, rate, *limit)
+    change, why = product.change, (product.how, *rate, *limit)
     unaligned = _unaligned(facts, product)
     if unaligned:
         change, why = f"unaligned-product/pad-{_ELEMENTS}", (*why, "unaligned")
@@ -131,11 +142,11 @@ def _tensor_idle(facts: KernelFacts) -> Findings:
         facts,
         cases_of(change, tuple(headline), why),
         amounts=amounts_of(work=product.work, use=product.use, busy=facts.needs.get(busiest))
-        + amounts_of("", times=speedup),
+        + amounts_of("", times=product.speedup),
         labels=labels_of(
             type=(scalar.name,),
             plain=(plain,),
-            inputs=tuple(name for path, name in scalar.tensor.items() if product.times.get(path) == speedup),
+            inputs=product.inputs,
             unit=(busiest,),
             sizes=unaligned,
         ),
@@ -173,11 +184,76 @@ def _product(facts: KernelFacts) -> _Product | None:
     path, how = _path_and_evidence(facts)
     if path is None:
         return None
+    rates = facts.hardware.rates if facts.hardware.is_known else None
+    faster = tensor_product(path, facts.kernel.demangled, facts.arch, rates)
+    if faster is None:
+        return None
+    kind = faster.type
+    # Other integers than IDP are indices.
+    work = facts.fraction_of_peak(kind.plain) if kind.alone else None
+    if work is not None:
+        work = min(1.0, work)
+    known = [work, *(facts.needs.get(pipe, facts.pipe(pipe)) for pipe in kind.pipes)]
+    uses = [min(1.0, value) for value in known if value is not None]
+    return _Product(
+        kind, faster.times, faster.change, how, work, max(uses, default=facts.utilisation.get("sm")), not uses
+    )
+
+
+def _path_and_evidence(facts: KernelFacts) -> tuple[str | None, str]:
+    """Return the type that the kernel multiplies, by a library's name, its code, its name or counters."""
     name = facts.kernel.demangled
+    library = plain_library_type(name)
+    if library is not None:
+        return library, "by-library"
+    in_code = outer_products((item.sass, item.counts.get(EXECUTED, 0.0)) for item in facts.code.instructions)
+    if in_code is not None and OUTER_PRODUCTS.is_reached(in_code.share):
+        return in_code.path, "by-code"
+    path = _busiest_type(facts)
+    if path is not None and _is_mostly_fused(facts, PRODUCT_TYPES[path]):
+        if is_product_by_name(name):
+            return path, "by-convolution" if is_only_a_convolution(name) else "by-name"
+        if path == "fp32" and in_code is None and FMA_WORK.is_reached(facts.fraction_of_peak(path)):
+            return path, "by-arithmetic"
+    return None, ""
+
+
+def _busiest_type(facts: KernelFacts) -> str | None:
+    """Return the type of most of the arithmetic: by opcodes, else by counted work, else by the pipes.
+
+    Return None if most instructions or the busiest pipe belong to no type: the kernel does something else.
+    """
+    if facts.opcodes:
+        most = max(PRODUCT_TYPES, key=lambda path: facts.executed(PRODUCT_TYPES[path].fused))
+        return most if MULTIPLIES.is_reached(facts.share_of_opcodes(PRODUCT_TYPES[most].fused)) else None
+    works = {path: facts.fraction_of_peak(kind.plain) or 0.0 for path, kind in PRODUCT_TYPES.items() if kind.alone}
+    if any(works.values()):
+        return max(works, key=lambda path: works[path])
+    busiest = max(SCALAR_PIPES, key=lambda name: facts.pipe(name) or 0.0)
+    return next((path for path, kind in PRODUCT_TYPES.items() if busiest in kind.pipes), None)
+
+
+def _is_mostly_fused(facts: KernelFacts, kind: ProductType) -> bool:
+    """Return whether most of the arithmetic of a type is multiply-adds, or nothing shows that it is not."""
+    fused = facts.executed(kind.fused)
+    total = fused + facts.executed(*kind.alone)
+    counted = facts.fused_and_alone(kind.fused, *kind.alone) if kind.alone else None
+    if counted is not None:
+        fused, total = counted.fused, counted.all
+    return not total or FUSED_SHARE.is_reached(fused / total)
+
+
+def tensor_product(
+    path: str, name: str, arch: ArchSpec, rates: Mapping[ComputeKey, Fact] | None = None
+) -> TensorProduct | None:
+    """Return a product of a type as the tensor cores can do it, if they are faster.
+
+    The name of the kernel can have its inputs. Without the `rates` of the GPU, the least of its architecture count.
+    """
     if path == "fp32" and has_inputs_of_8_bits(name):
         path = "int8-in-fp32"
-    kind = _TYPES[path]
-    times, is_complex = _times(facts, kind), multiplies_complex_numbers(name)
+    kind = PRODUCT_TYPES[path]
+    times, is_complex = _times(kind, arch, rates), multiplies_complex_numbers(name)
     if is_complex and path == "fp32":
         # No library multiplies complex numbers of 16 bits.
         times = {tensor: ratio for tensor, ratio in times.items() if tensor == "tensor.tf32"}
@@ -192,71 +268,21 @@ def _product(facts: KernelFacts) -> _Product | None:
                 return None
         elif is_complex:
             change = "complex"
-    # Other integers than IDP are indices.
-    work = facts.fraction_of_peak(kind.plain) if kind.alone else None
-    if work is not None:
-        work = min(1.0, work)
-    known = [work, *(facts.needs.get(pipe, facts.pipe(pipe)) for pipe in kind.pipes)]
-    uses = [min(1.0, value) for value in known if value is not None]
-    return _Product(kind, how, times, change, work, max(uses, default=facts.utilisation.get("sm")), not uses)
+    return TensorProduct(kind, times, change)
 
 
-def _path_and_evidence(facts: KernelFacts) -> tuple[str | None, str]:
-    """Return the type that the kernel multiplies, by a library's name, its code, its name or counters."""
-    name = facts.kernel.demangled
-    library = plain_library_type(name)
-    if library is not None:
-        return library, "by-library"
-    in_code = outer_products((item.sass, item.counts.get(EXECUTED, 0.0)) for item in facts.code.instructions)
-    if in_code is not None and OUTER_PRODUCTS.is_reached(in_code.share):
-        return in_code.path, "by-code"
-    path = _busiest_type(facts)
-    if path is not None and _is_mostly_fused(facts, _TYPES[path]):
-        if is_product_by_name(name):
-            return path, "by-convolution" if is_only_a_convolution(name) else "by-name"
-        if path == "fp32" and in_code is None and FMA_WORK.is_reached(facts.fraction_of_peak(path)):
-            return path, "by-arithmetic"
-    return None, ""
-
-
-def _busiest_type(facts: KernelFacts) -> str | None:
-    """Return the type of most of the arithmetic: by opcodes, else by counted work, else by the pipes.
-
-    Return None if most instructions or the busiest pipe belong to no type: the kernel does something else.
-    """
-    if facts.opcodes:
-        most = max(_TYPES, key=lambda path: facts.executed(_TYPES[path].fused))
-        return most if MULTIPLIES.is_reached(facts.share_of_opcodes(_TYPES[most].fused)) else None
-    works = {path: facts.fraction_of_peak(kind.plain) or 0.0 for path, kind in _TYPES.items() if kind.alone}
-    if any(works.values()):
-        return max(works, key=lambda path: works[path])
-    busiest = max(SCALAR_PIPES, key=lambda name: facts.pipe(name) or 0.0)
-    return next((path for path, kind in _TYPES.items() if busiest in kind.pipes), None)
-
-
-def _is_mostly_fused(facts: KernelFacts, kind: _Type) -> bool:
-    """Return whether most of the arithmetic of a type is multiply-adds, or nothing shows that it is not."""
-    fused = facts.executed(kind.fused)
-    total = fused + facts.executed(*kind.alone)
-    counted = facts.fused_and_alone(kind.fused, *kind.alone) if kind.alone else None
-    if counted is not None:
-        fused, total = counted.fused, counted.all
-    return not total or FUSED_SHARE.is_reached(fused / total)
-
-
-def _times(facts: KernelFacts, kind: _Type) -> dict[str, float]:
+def _times(kind: ProductType, arch: ArchSpec, rates: Mapping[ComputeKey, Fact] | None) -> dict[str, float]:
     """Return the relative speed of the tensor cores by path, with sums as exact as now, if they are faster."""
-    hardware = facts.hardware
-    rates = hardware.rates if hardware.is_known else hardware.arch.compute
-    plain = rates.get(ComputeKey(kind.plain))
+    known = arch.compute if rates is None else rates
+    plain = known.get(ComputeKey(kind.plain))
     if plain is None:
         return {}
     unit = plain.value * kind.operations
     in_fp32 = kind.tensor is TENSOR_INPUTS
-    if in_fp32 and not hardware.is_known and facts.arch.name in LONGEST_PRODUCTS:
+    if in_fp32 and rates is None and arch.name in LONGEST_PRODUCTS:
         unit *= 2.0
     times: dict[str, float] = {}
-    for key, fact in rates.items():
+    for key, fact in known.items():
         is_exact = key.accumulator == "fp32" or not in_fp32
         ratio = fact.value / unit
         if key.path in kind.tensor and is_exact and FASTER.is_reached(ratio):

@@ -1,74 +1,118 @@
-"""Values that the user gives to arguments, by ordinal or by name, for the kernels that have them."""
+"""Values that the user gives to arguments, and to parts of those that are structures, for the kernels that have them.
+
+"3" and "n" name an argument; "in.stride", "in+8" and "0+8" a part.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gpuprof.errors import UsageError
-from gpuprof.review.kernel import CompiledKernel, InputModule
+from gpuprof.review.kernel import SCALAR_BYTES, ArgumentPart, CompiledKernel, InputModule
+from gpuprof.sass.binary.cubin_attributes import CubinParameter
 
-_MOST_TOLD = 5
+_KEY = re.compile(r"(?P<argument>\w+)(?P<path>\+(?P<offset>\d{1,6})|[.\[].*)?")
+_MOST_KERNELS, _MOST_LISTED = 5, 20
 
 
 def with_arguments(modules: Sequence[InputModule], values: Mapping[str, int]) -> tuple[InputModule, ...]:
     """Return the modules with the values at the kernels that have such arguments.
 
-    Raises UsageError for one that no chosen kernel has, or that does not fit into it.
+    Raises UsageError for a value that no chosen kernel takes, or that does not fit.
     """
     if not values:
         return tuple(modules)
     kernels = [kernel for module in modules for kernel in module.kernels]
     for key in values:
-        if kernels and not any(_ordinals(kernel, key) for kernel in kernels):
-            raise UsageError(f"--arg {key:.80}: no kernel has an argument of that {_what(key)}", _hint(kernels))
-    return tuple(
-        replace(module, kernels=tuple(_given(kernel, values) for kernel in module.kernels)) for module in modules
-    )
+        if kernels and not any(any(_parts(kernel, key, values)) for kernel in kernels):
+            raise _refusal(kernels, key)
+    given = []
+    for module in modules:
+        changed = tuple(_given(kernel, values) for kernel in module.kernels)
+        given.append(replace(module, kernels=changed, notes=(*module.notes, *_notes(changed))))
+    return tuple(given)
 
 
 def _given(kernel: CompiledKernel, values: Mapping[str, int]) -> CompiledKernel:
-    arguments = {ordinal: value for key, value in values.items() for ordinal in _ordinals(kernel, key)}
+    arguments: dict[int, int] = {}
+    parts: dict[ArgumentPart, int] = {}
+    for key, value in values.items():
+        for part in _parts(kernel, key, values):
+            bits = 8 * part.size_bytes
+            if not -(1 << bits - 1) <= value < 1 << bits:
+                size = f"{part.size_bytes} bytes, the size of that argument of {kernel.name:.100}"
+                raise UsageError(f"--arg {part}={value} does not fit into {size}")
+            given = parts.setdefault(part, value) if part.path else arguments.setdefault(part.ordinal, value)
+            if given != value:
+                raise UsageError(f"--arg {key:.60} is given twice, with two values", "give each argument once")
+    return replace(kernel, shape=replace(kernel.shape, arguments=arguments, parts=parts))
+
+
+def _notes(kernels: Sequence[CompiledKernel]) -> Iterator[str]:
+    """Yield what was assumed of parts whose members are not known."""
+    parts = dict.fromkeys(part for kernel in kernels for part in kernel.shape.parts)
+    for part in parts:
+        if part.path.startswith("+") and part.size_bytes == SCALAR_BYTES:
+            other = f"{part.name or part.ordinal}+{part.offset + 4}"
+            yield f"--arg {part} sets 8 bytes, since no member is known; name {other}, too, if another one begins there"
+
+
+def _parts(kernel: CompiledKernel, key: str, keys: Collection[str]) -> Iterator[ArgumentPart]:
+    """Yield what a key names in a kernel, beside the other `keys`."""
+    match = _KEY.fullmatch(key)
+    for parameter in _arguments(kernel, key):
+        if match is None or match["path"] is None:
+            if parameter.size_bytes <= SCALAR_BYTES:
+                yield ArgumentPart(parameter.ordinal, 0, parameter.size_bytes)
+        elif match["offset"] is None:
+            yield from (member for member in _members(kernel, parameter) if member.path == match["path"])
+        elif int(match["offset"]) < parameter.size_bytes:
+            offset = int(match["offset"])
+            members = _members(kernel, parameter)
+            word = kernel.word_of(parameter, offset)
+            # Of a number of eight bytes, as strides often are, the lower half alone says nothing.
+            is_alone = not members and f"{match['argument']}+{offset + word.size_bytes}" not in keys
+            if is_alone and offset % SCALAR_BYTES == 0 and offset + SCALAR_BYTES <= parameter.size_bytes:
+                word = word._replace(size_bytes=SCALAR_BYTES)
+            yield next((member for member in members if member.offset == offset), word)
+
+
+def _arguments(kernel: CompiledKernel, key: str) -> Iterator[CubinParameter]:
+    """Yield the arguments that a key begins with."""
+    match = _KEY.fullmatch(key)
+    argument = match["argument"] if match is not None else key
     for parameter in kernel.kernel.parameters:
-        value = arguments.get(parameter.ordinal)
-        bits = 8 * parameter.size_bytes
-        if value is not None and not -(1 << max(bits - 1, 0)) <= value < 1 << bits:
-            raise UsageError(
-                f"--arg {parameter.ordinal}={value} does not fit into {parameter.size_bytes} bytes, "
-                f"the size of that argument of {kernel.name:.100}"
-            )
-    return replace(kernel, shape=replace(kernel.shape, arguments=arguments)) if arguments else kernel
+        if argument in (str(parameter.ordinal), kernel.name_of(parameter)):
+            yield parameter
 
 
-def _ordinals(kernel: CompiledKernel, key: str) -> tuple[int, ...]:
-    """Return the ordinals that a key means in a kernel."""
-    have = {parameter.ordinal for parameter in kernel.kernel.parameters}
-    if _is_ordinal(key):
-        return (int(key),) if int(key) in have else ()
-    return tuple(ordinal for ordinal, name in enumerate(kernel.argument_names) if name == key and ordinal in have)
+def _members(kernel: CompiledKernel, parameter: CubinParameter) -> list[ArgumentPart]:
+    return [member for member in kernel.members if member.ordinal == parameter.ordinal]
 
 
-def _is_ordinal(key: str) -> bool:
-    return key.isascii() and key.isdecimal() and len(key) <= 6
+def _refusal(kernels: Sequence[CompiledKernel], key: str) -> UsageError:
+    """Return the error for a key that names nothing; kernels without code have no arguments that are known."""
+    known = dict.fromkeys(
+        f"{kernel.name:.60} has {_listed([_described(kernel, parameter) for parameter in kernel.kernel.parameters])}"
+        for kernel in kernels
+        if kernel.has_code
+    )
+    more = f" and {len(known) - _MOST_KERNELS} more kernels" if len(known) > _MOST_KERNELS else ""
+    hint = "; ".join(list(known)[:_MOST_KERNELS]) + more
+    return UsageError(f"--arg {key:.80}: no kernel has such a number among its arguments", hint)
 
 
-def _what(key: str) -> str:
-    return "number" if _is_ordinal(key) else "name"
+def _described(kernel: CompiledKernel, parameter: CubinParameter) -> str:
+    """Return an argument as "0 (in)"; a structure with its parts."""
+    name = kernel.name_of(parameter)
+    if parameter.size_bytes <= SCALAR_BYTES:
+        return f"{parameter.ordinal} ({name:.40})" if name else f"{parameter.ordinal}"
+    members = [str(member) for member in _members(kernel, parameter)]
+    parts = _listed(members or [f"{name or parameter.ordinal}+8 for byte 8"])
+    return f"{parameter.ordinal}, a structure of {parameter.size_bytes} bytes ({parts})"
 
 
-def _hint(kernels: Sequence[CompiledKernel]) -> str:
-    """List the arguments that there are; those of kernels without code are not known."""
-    told = dict.fromkeys(f"{kernel.name:.60} has {_arguments(kernel)}" for kernel in kernels if kernel.has_code)
-    more = f" and {len(told) - _MOST_TOLD} more kernels" if len(told) > _MOST_TOLD else ""
-    return "; ".join(list(told)[:_MOST_TOLD]) + more
-
-
-def _arguments(kernel: CompiledKernel) -> str:
-    names = dict(enumerate(kernel.argument_names))
-    listed = [
-        f"{parameter.ordinal} ({names[parameter.ordinal]:.40})"
-        if names.get(parameter.ordinal)
-        else f"{parameter.ordinal}"
-        for parameter in kernel.kernel.parameters
-    ]
-    return ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "") if listed else "none"
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_LISTED]) + (", …" if len(names) > _MOST_LISTED else "") if names else "none"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError
 from gpuprof.review.inputs.chosen import KernelChoice, fitting, module_of_cubin
@@ -19,29 +19,17 @@ from gpuprof.sass.tools.cuobjdump import cubin_of, find_cuobjdump, ptx_of
 _ENTRY_POINT = re.compile(rb"^[^\S\n]*(?:\.(?:visible|weak|extern)[^\S\n]+)*\.entry\b", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """The code of one source file, for several architectures: what a container of a fat binary holds."""
+class _Unit(NamedTuple):
+    """The code of one source file, for several architectures: a container of a fat binary."""
 
     origin: str
     entries: tuple[FatEntry, ...]
 
-    @property
-    def sass(self) -> tuple[FatEntry, ...]:
-        """Return its machine code."""
-        return tuple(entry for entry in self.entries if entry.kind == "sass")
-
-    @property
-    def ptx(self) -> tuple[FatEntry, ...]:
-        """Return its PTX, the newest first."""
-        ptx = (entry for entry in self.entries if entry.kind == "ptx")
-        return tuple(sorted(ptx, key=lambda entry: int(entry.target.strip("compute_af") or 0), reverse=True))
-
 
 def binary_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[InputModule]:
-    """Yield the code of a binary that is asked for. Raises InputError where it has none, DamagedInput for a broken one.
+    """Yield the code of a binary that is asked for. Raises InputError if it has none, DamagedInput for a broken one.
 
-    Of code that is missing for an architecture, all that is there instead is yielded, too, without kernels.
+    If code for an architecture is missing, all other code is yielded, too, without kernels.
     """
     try:
         for code in device_code(path):
@@ -70,56 +58,44 @@ def _units(code: DeviceCode, origin: str) -> Iterator[_Unit]:
 
 
 def _of_unit(unit: _Unit, choice: KernelChoice, name: str) -> Iterator[InputModule]:
-    """Yield the code of one source that is asked for."""
-    there = [entry.target for entry in unit.sass]
-    if not choice.targets:
-        yield from _all_of(unit, choice, name)
-        return
-    complete = all(wanted in there for wanted in choice.targets)
-    taken = {fitting(wanted, there) for wanted in choice.targets}
-    holds = 0
-    for entry in unit.sass:
-        if entry.target in taken or not complete:
-            notes = _stand_in_notes(entry.target, there, choice, name)
-            module = _unpacked(entry, unit.origin, choice, notes=notes, wanted=entry.target in taken)
-            holds = module.holds
-            yield module
-    left: dict[str, InputModule] = {}
-    if not complete:
-        left = {entry.target: _not_compiled(entry, unit.origin, holds) for entry in unit.ptx}
-    for wanted in choice.targets:
-        if fitting(wanted, there) is None:
-            left.update(_from_ptx(unit, wanted, choice, name, holds))
-    yield from left.values()
-
-
-def _all_of(unit: _Unit, choice: KernelChoice, name: str) -> Iterator[InputModule]:
-    """Yield all code of one source; PTX is compiled only where there is no machine code."""
-    holds = 0
-    for entry in unit.sass:
-        module = _unpacked(entry, unit.origin, choice)
-        holds = module.holds
-        yield module
-    if unit.sass:
-        yield from (_not_compiled(entry, unit.origin, holds) for entry in unit.ptx)
-    elif unit.ptx:
-        yield from _from_ptx(unit, unit.ptx[0].target.replace("compute_", "sm_"), choice, name, 0).values()
-    elif any(entry.kind == "lto" for entry in unit.entries):
+    """Yield the code of one source that is asked for; PTX is compiled only if there is no machine code."""
+    sass = [entry for entry in unit.entries if entry.kind == "sass"]
+    ptx = [entry for entry in unit.entries if entry.kind == "ptx"]
+    ptx.sort(key=lambda entry: int(entry.target.strip("compute_af") or 0), reverse=True)
+    if not sass and not ptx and any(entry.kind == "lto" for entry in unit.entries):
         raise InputError(
             f"{unit.origin} has code for link-time optimisation only", "check the program that is linked of it"
         )
-
-
-def _stand_in_notes(target: str, there: Sequence[str], choice: KernelChoice, name: str) -> tuple[str, ...]:
-    """Say for which architectures code of another one stands in."""
-    others = [wanted for wanted in choice.targets if wanted != target and fitting(wanted, there) == target]
-    return tuple(f"{name}: has no code for {wanted}; a GPU of that runs its code for {target}" for wanted in others)
+    available = [entry.target for entry in sass]
+    newest = tuple(entry.target.replace("compute_", "sm_") for entry in ptx[:1])
+    targets = choice.targets or (newest if not sass else tuple(available))
+    taken = {fitting(wanted, available) for wanted in targets}
+    complete = bool(choice.targets) and all(wanted in available for wanted in targets)
+    kernels = 0
+    for entry in sass:
+        if entry.target in taken or not complete:
+            others = [wanted for wanted in targets if fitting(wanted, available) == entry.target != wanted]
+            notes = (
+                f"{name}: has no code for {wanted}; a GPU of that runs its code for {entry.target}" for wanted in others
+            )
+            module = _unpacked(entry, unit.origin, choice, notes=tuple(notes), wanted=entry.target in taken)
+            kernels = module.holds
+            yield module
+    rest: dict[str, InputModule] = {}
+    if not complete and (sass or choice.targets):
+        rest = {entry.target: _not_compiled(entry, unit.origin, kernels) for entry in ptx}
+    for wanted in targets:
+        entries = [entry for entry in ptx if compiles_for(entry.target, wanted)]
+        if entries and fitting(wanted, available) is None:
+            module = _compiled(entries[0], unit.origin, wanted, choice, name, kernels)
+            rest[module.target] = module
+    yield from rest.values()
 
 
 def _unpacked(
-    entry: FatEntry, origin: str, choice: KernelChoice, *, notes: tuple[str, ...] = (), wanted: bool = True
+    entry: FatEntry, origin: str, choice: KernelChoice, *, notes: tuple[str, ...], wanted: bool
 ) -> InputModule:
-    """Return the code of an entry; without kernels where it is for an architecture that cuobjdump knows no longer."""
+    """Return the code of an entry; without kernels if it is for an architecture that cuobjdump no longer knows."""
     tool = find_cuobjdump() if entry.compressed else None
     try:
         cubin = cubin_of(entry)
@@ -134,24 +110,17 @@ def _unpacked(
     return module_of_cubin(cubin, origin, choice, tools=tools, notes=notes, wanted=wanted)
 
 
-def _from_ptx(unit: _Unit, wanted: str, choice: KernelChoice, name: str, holds: int) -> dict[str, InputModule]:
-    """Return what ptxas makes of PTX for an architecture without machine code; the PTX where it can make nothing."""
-    entry = next((entry for entry in unit.ptx if compiles_for(entry.target, wanted)), None)
-    if entry is None:
-        return {}
+def _compiled(entry: FatEntry, origin: str, wanted: str, choice: KernelChoice, name: str, kernels: int) -> InputModule:
+    """Return what ptxas makes of PTX for an architecture without machine code; the PTX if it can make nothing."""
     note = f"{name}: has no code for {wanted}; its PTX for {entry.target} was compiled as a driver would"
     try:
-        return {
-            wanted: compiled_ptx(
-                ptx_of(entry), f"{unit.origin} ({entry.target})", wanted, choice, origin=unit.origin, notes=(note,)
-            )
-        }
+        return compiled_ptx(ptx_of(entry), f"{origin} ({entry.target})", wanted, choice, origin=origin, notes=(note,))
     except InputError as error:
-        return {entry.target: _not_compiled(entry, unit.origin, holds, error.message)}
+        return _not_compiled(entry, origin, kernels, error.message)
 
 
-def _not_compiled(entry: FatEntry, origin: str, holds: int, *notes: str) -> InputModule:
-    """Return PTX as it is; where it is compressed, it has the kernels that the machine code of the same source has."""
+def _not_compiled(entry: FatEntry, origin: str, kernels: int, *notes: str) -> InputModule:
+    """Return PTX as it is; if it is compressed, it has as many kernels as the machine code of the same source."""
     if not entry.compressed:
-        holds = len(_ENTRY_POINT.findall(entry.content()))
-    return InputModule(origin=origin, target=entry.target, form="ptx", holds=holds, kernels=(), notes=notes)
+        kernels = len(_ENTRY_POINT.findall(entry.content()))
+    return InputModule(origin=origin, target=entry.target, form="ptx", holds=kernels, kernels=(), notes=notes)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuprof.errors import DamagedInput
-from gpuprof.model.kernel_match import KernelPattern, kernel_pattern
+from gpuprof.model.kernel_match import KernelPattern
 from gpuprof.model.recorded import Dim3, dims_text
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.targets import runs_on
-from gpuprof.review.kernel import CompiledKernel, InputModule, KnownLaunch
-from gpuprof.sass.binary.cubin import Cubin, CubinKernel, read_cubin
+from gpuprof.review.kernel import ArgumentPart, CompiledKernel, InputModule, KnownLaunch
+from gpuprof.sass.binary.cubin import CubinKernel, read_cubin
+from gpuprof.sass.binary.debug_arguments import DebugArgument, debug_arguments
 from gpuprof.sass.tools.demangle import demangled
 
-_NAMES_TOLD = 5
+NAMES_LISTED = 5
 
 
 @dataclass(slots=True)
 class KernelChoice:
-    """What of the files is asked for. `names` collects the kernels that were looked at, for errors."""
+    """What is asked for. `names` collects kernels that were looked at, for errors."""
 
     request: ReviewRequest
     pattern: KernelPattern | None
@@ -27,38 +28,32 @@ class KernelChoice:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Return the architectures that are asked for; none where nobody says."""
+        """Return the architectures that are asked for; none if nobody says."""
         return self.request.targets
 
-    def means(self, mangled: str, name: str) -> bool:
-        """Tell whether a kernel is asked for by name; numbers are looked at when all are there."""
-        if len(self.names) <= _NAMES_TOLD:
+    def takes(self, mangled: str, name: str) -> bool:
+        """Return whether a kernel is asked for by name; one by number is chosen among all."""
+        if len(self.names) <= NAMES_LISTED:
             self.names.setdefault(name)
         if self.pattern is None or self.pattern.regex is None:
             return True
         with self.request.in_time():
             return self.pattern.fits(mangled, name)
 
-    def means_target(self, target: str, there: Sequence[str]) -> bool:
-        """Tell whether code for a target is asked for, where the file also has that of `there`.
+    def takes_target(self, target: str, available: Sequence[str]) -> bool:
+        """Return whether code for a target is asked for, in a file with code for the `available` ones.
 
-        For an architecture that the file does not have, it is the newest code that runs on it.
+        An architecture that the file does not have takes the newest code that runs on it.
         """
-        return not self.targets or any(target == fitting(wanted, there) for wanted in self.targets)
+        return not self.targets or any(target == fitting(wanted, available) for wanted in self.targets)
 
 
-def fitting(wanted: str, there: Sequence[str]) -> str | None:
+def fitting(wanted: str, available: Sequence[str]) -> str | None:
     """Return the target of the code that a chip runs: its own, else the newest that runs on it; None if none does."""
-    if wanted in there:
+    if wanted in available:
         return wanted
-    running = [target for target in there if runs_on(target, wanted)]
+    running = [target for target in available if runs_on(target, wanted)]
     return max(running, key=lambda target: (int(target.strip("sm_af")), target), default=None)
-
-
-def choice_of(request: ReviewRequest) -> KernelChoice:
-    """Return what is asked for."""
-    pattern = kernel_pattern(request.kernel, "--kernel") if request.kernel is not None else None
-    return KernelChoice(request, pattern)
 
 
 def module_of_cubin(
@@ -73,54 +68,50 @@ def module_of_cubin(
 ) -> InputModule:
     """Return the module of a cubin with the kernels that are asked for. Raises DamagedInput for a broken one.
 
-    `shape` is what the file says of launches; what the user says counts where it says nothing. `wanted` tells whether
-    its architecture is asked for; None: by the cubin alone.
+    `shape` is what the file says of launches; what the user says fills its gaps. `wanted` says whether its
+    architecture is asked for; None: the cubin alone decides.
     """
     try:
         cubin = read_cubin(data)
     except DamagedInput as error:
         raise DamagedInput(f"{origin}: {error.message}", error.hint) from error
     if wanted is None:
-        wanted = choice.means_target(cubin.target, [cubin.target])
+        wanted = choice.takes_target(cubin.target, [cubin.target])
+    names = demangled([kernel.mangled for kernel in cubin.kernels]) if wanted else {}
+    debug = debug_arguments(data) if b".debug_info" in data else {}
+    kernels = []
+    for kernel in cubin.kernels if wanted else ():
+        name = names.get(kernel.mangled, kernel.mangled)
+        if choice.takes(kernel.mangled, name):
+            compiled = compiled_kernel(kernel, name, cubin.target, data, origin=origin, choice=choice, shape=shape)
+            kernels.append(with_names(compiled, debug.get(kernel.mangled, ())))
+    if cubin.relocatable:
+        notes += (
+            f"{origin}: not linked (-rdc=true): what kernels call in other files may need more registers, stack and "
+            "shared memory than is told here; the linked program has the whole",
+        )
     return InputModule(
         origin=origin,
         target=cubin.target,
         form="sass",
         holds=len(cubin.kernels),
-        kernels=kernels_of(cubin, data, origin, choice, shape=shape) if wanted else (),
+        kernels=tuple(kernels),
         tools=tools,
-        notes=(*notes, *_not_linked(cubin, origin)),
+        notes=notes,
     )
 
 
-def _not_linked(cubin: Cubin, origin: str) -> tuple[str, ...]:
-    """Say what is not known of code that is to be linked."""
-    if not cubin.relocatable:
-        return ()
-    return (
-        f"{origin}: not linked (-rdc=true): what kernels call in other files may need more registers, stack and shared "
-        "memory than is told here; the linked program has the whole",
+def with_names(kernel: CompiledKernel, debug: Sequence[DebugArgument]) -> CompiledKernel:
+    """Return a kernel with the names of its arguments and their members, if debug information has the same ones."""
+    sizes = [parameter.size_bytes for parameter in kernel.kernel.parameters]
+    if not debug or [argument.size_bytes for argument in debug] != sizes:
+        return kernel
+    members = tuple(
+        ArgumentPart(ordinal, *member, argument.name)
+        for ordinal, argument in enumerate(debug)
+        for member in argument.members
     )
-
-
-def kernels_of(
-    cubin: Cubin, data: bytes, origin: str, choice: KernelChoice, *, shape: KnownLaunch | None = None
-) -> tuple[CompiledKernel, ...]:
-    """Return the kernels of a cubin that are asked for."""
-    names = demangled([kernel.mangled for kernel in cubin.kernels])
-    return tuple(
-        compiled_kernel(
-            kernel,
-            names.get(kernel.mangled, kernel.mangled),
-            cubin.target,
-            data,
-            origin=origin,
-            choice=choice,
-            shape=shape,
-        )
-        for kernel in cubin.kernels
-        if choice.means(kernel.mangled, names.get(kernel.mangled, kernel.mangled))
-    )
+    return replace(kernel, argument_names=tuple(argument.name for argument in debug), members=members)
 
 
 def compiled_kernel(
@@ -134,9 +125,10 @@ def compiled_kernel(
     shape: KnownLaunch | None = None,
 ) -> CompiledKernel:
     """Return a kernel with its launch: as the file says it, else as the user does, else as the code asks for it."""
-    said = shape or KnownLaunch()
+    known = shape or KnownLaunch()
     asked = choice.request
-    block, notes = _block(kernel, asked.block) if said.block is None else (said.block, _not_applied(said.block, asked))
+    block, why = _block(kernel, known.block, asked.block)
+    dynamic = known.dynamic_shared_bytes
     return CompiledKernel(
         name=name,
         target=target,
@@ -145,32 +137,20 @@ def compiled_kernel(
         kernel=kernel,
         shape=KnownLaunch(
             block=block,
-            grid=said.grid or asked.grid,
-            dynamic_shared_bytes=(
-                said.dynamic_shared_bytes if said.dynamic_shared_bytes is not None else asked.dynamic_shared_bytes
-            ),
+            grid=known.grid or asked.grid,
+            dynamic_shared_bytes=dynamic if dynamic is not None else asked.dynamic_shared_bytes,
         ),
-        notes=notes,
+        notes=(f"--block {dims_text(asked.block)} is not applied: {why}",) if why and asked.block else (),
     )
 
 
-def _not_applied(block: Dim3, asked: ReviewRequest) -> tuple[str, ...]:
-    if asked.block is None or asked.block == block:
-        return ()
-    return (f"--block {dims_text(asked.block)} is not applied: the file says {dims_text(block)}",)
-
-
-def _block(kernel: CubinKernel, asked: Dim3 | None) -> tuple[Dim3 | None, tuple[str, ...]]:
-    """Return the block of a kernel, and what stands against that which the user gave."""
-    if asked is None:
-        return kernel.required_block, ()
-    if kernel.required_block is not None and kernel.required_block != asked:
-        return kernel.required_block, (
-            f"--block {dims_text(asked)} is not applied: the code requires {dims_text(kernel.required_block)}",
-        )
-    threads = asked[0] * asked[1] * asked[2]
-    if kernel.max_threads is not None and threads > kernel.max_threads:
-        return None, (
-            f"--block {dims_text(asked)} is not applied: the code allows {kernel.max_threads} threads per block",
-        )
-    return asked, ()
+def _block(kernel: CubinKernel, recorded: Dim3 | None, asked: Dim3 | None) -> tuple[Dim3 | None, str]:
+    """Return the block of a kernel, and why it is not the one that the user asks for."""
+    fixed = recorded or kernel.required_block
+    if asked is None or asked == fixed:
+        return fixed, ""
+    if fixed is not None:
+        return fixed, f"the {'file says' if recorded else 'code requires'} {dims_text(fixed)}"
+    if kernel.max_threads is not None and asked[0] * asked[1] * asked[2] > kernel.max_threads:
+        return None, f"the code allows {kernel.max_threads} threads per block"
+    return asked, ""

@@ -10,17 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
+from gpuprof.model.kernel_match import kernel_pattern
 from gpuprof.model.recorded import dims_text
 from gpuprof.read.identify import Look, is_packed, is_report, unzipped
 from gpuprof.read.plain_file import PlainFile, known_as, plain_file
 from gpuprof.review.inputs.arguments import with_arguments
 from gpuprof.review.inputs.binaries import binary_modules
-from gpuprof.review.inputs.chosen import KernelChoice, choice_of
+from gpuprof.review.inputs.chosen import NAMES_LISTED, KernelChoice
 from gpuprof.review.inputs.file_bytes import head_of
 from gpuprof.review.inputs.ptx import is_ptx, ptx_modules
-from gpuprof.review.inputs.request import READS, ReviewRequest
+from gpuprof.review.inputs.request import READS, Build, ReviewRequest
 from gpuprof.review.inputs.sources import source_modules
-from gpuprof.review.inputs.triton import cubin_beside, triton_module, triton_modules
+from gpuprof.review.inputs.triton import triton_module, triton_modules
 from gpuprof.review.kernel import NO_CODE_HINT, CompiledKernel, InputModule
 from gpuprof.sass.binary.host_binary import binary_kind
 from gpuprof.sass.tools.programs import LimitReached
@@ -35,197 +36,165 @@ _OTHERS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (_PACKED, "is a compressed archive", "unpack it, and name what is inside: a report, a .so"),
     ((".nsys-rep", ".qdrep", ".sqlite"), "is of Nsight Systems, and has no code", "name a report of ncu"),
     ((".hsaco",), "is compiled for AMD's GPUs", "gpuprof check reads NVIDIA's code"),
+    ((".json",), "has no GPU code", "name the .cubin beside it; of a build: --compile-commands FILE"),
     ((".ttir", ".ttgir", ".llir", ".source"), "is intermediate code of Triton", "name the .cubin beside it"),
 )
-"""What files of no use are told by their names, what they are, and what to name instead."""
+"""How names of files without use end, what these are, and what to name instead."""
 
 
 Refuse = Callable[[str, GpuprofError], None]
-"""Told of a file that cannot be reviewed, and why."""
+"""Called with each file that cannot be reviewed, and why."""
+_Reader = Callable[[Path, str, KernelChoice], Iterable[InputModule]]
 
 
 def modules_of(request: ReviewRequest, refuse: Refuse | None = None) -> Iterator[InputModule]:
     """Yield the device code of the files, only with kernels that are asked for. Raises InputError and DamagedInput.
 
-    `refuse`, if there is one, is told of the files that cannot be read, and of the architectures that a source cannot
-    be compiled for, where others can.
+    `refuse`, if it is given, is called with the files that cannot be read, and with the architectures that a source
+    cannot be compiled for, if others can.
     """
-    choice = choice_of(request)
+    choice = KernelChoice(request, kernel_pattern(request.kernel, "--kernel") if request.kernel is not None else None)
     modules: list[InputModule] = []
     refused: list[tuple[str, GpuprofError]] = []
     with ExitStack() as stack:
-        files = _opened(request, stack, refused)
-        _check_options(request, files)
-        for file in files:
-            parts = _parts(file, choice)
+        files: list[tuple[PlainFile, _Reader]] = []
+        for name in request.files:
+            try:
+                file = stack.enter_context(plain_file(name, _is_packed, salvage=request.salvage))
+                files.append((file, _reader(file)))
+            except InputError as error:
+                refused.append((known_as(name), error))
+        if not refused:
+            _check_options(request, [reader for _, reader in files])
+        for file, reader in files:
+            parts = _parts(file, reader, choice)
             for part in parts:
                 try:
-                    modules += list(_modules(file, part))
+                    modules += _modules(file, reader, part)
                 except (InputError, EnvironmentProblem) as error:
                     refused.append((file.name, error))
                 except UsageError as error:
-                    if len(parts) == 1:
+                    if len(parts) == 1 and file.name not in request.builds:
                         raise
                     refused.append((file.name, error))
     if refused and (refuse is None or not modules):
         raise refused[0][1]
     try:
-        modules = _chosen(modules, choice)
+        chosen = _chosen(modules, choice)
     except GpuprofError as error:
         # What was asked for may be in the files that cannot be read.
         raise (refused[0][1] if refused else error) from None
     for name, why in refused:
         if refuse is not None:
             refuse(name, why)
-    yield from modules
-
-
-def _opened(request: ReviewRequest, stack: ExitStack, refused: list[tuple[str, GpuprofError]]) -> Sequence[PlainFile]:
-    """Return the files, unpacked; `refused` gets those that cannot be."""
-    files: list[PlainFile] = []
-    for name in request.files:
-        try:
-            files.append(stack.enter_context(plain_file(name, _is_packed, salvage=request.salvage)))
-        except InputError as error:
-            refused.append((known_as(name), error))
-    return files
+    yield from chosen
 
 
 def _is_packed(look: Look) -> bool:
-    """Tell whether gzip has packed something that has code; no archive of several files."""
+    """Return whether gzip has packed something that has code; no archive of several files."""
     return is_packed(look) or binary_kind(unzipped(look.head)) is not None
 
 
-def _parts(file: PlainFile, choice: KernelChoice) -> Sequence[KernelChoice]:
-    """Return what is asked for of a file, by architecture where it has to be compiled for each."""
-    if len(choice.targets) < 2 or not _is_compiled_here(file):
-        return [choice]
-    return [replace(choice, request=replace(choice.request, targets=(target,))) for target in choice.targets]
-
-
-def _check_options(request: ReviewRequest, files: Iterable[PlainFile]) -> None:
-    """Raise UsageError where options are for sources, and no file is one: they would change nothing."""
+def _check_options(request: ReviewRequest, readers: Sequence[_Reader]) -> None:
+    """Raise UsageError if options are for sources, and no file is one: they would change nothing."""
     options = request.compiler_options()
-    if options and not any(_is_read_by(file, source_modules) for file in files):
+    if options and source_modules not in readers:
         raise UsageError(
             f"{' '.join(options):.100}: none of the files is a source, so nothing is compiled with that",
             "name a .cu, or leave it out",
         )
 
 
-def _is_compiled_here(file: PlainFile) -> bool:
-    return _is_read_by(file, source_modules) or _is_read_by(file, ptx_modules)
+def _parts(file: PlainFile, reader: _Reader, choice: KernelChoice) -> Sequence[KernelChoice]:
+    """Return the ways in which a file is to be compiled: by build, and by architecture."""
+    requests = [choice.request]
+    if reader is source_modules:
+        builds = choice.request.builds.get(file.name, (Build(),))
+        requests = [choice.request.built_as(build).built_as(choice.request.torch or Build()) for build in builds]
+    parts = []
+    for request in requests:
+        each = reader in (source_modules, ptx_modules) and len(request.targets) > 1
+        for targets in [(target,) for target in request.targets] if each else [request.targets]:
+            parts.append(replace(choice, request=replace(request, targets=targets)))
+    return parts
 
 
-def _is_read_by(file: PlainFile, reader: _Reader) -> bool:
-    """Tell whether a file is read so; what cannot be read may be, and is told of where it is read."""
-    if os.path.isdir(file.path):  # noqa: PTH112 (Path.is_dir fails for names that are too long)
-        return False
-    try:
-        return _reader(_look(file)) is reader
-    except InputError:
-        return True
-
-
-def _look(file: PlainFile) -> Look:
-    """Return how a file looks; what gzip packed, by its name without that."""
-    name = re.sub(r"\.gz$", "", file.name, flags=re.IGNORECASE) if file.is_copy else file.name
-    return Look(name, file.path, head_of(file.path, file.name, _HEAD_BYTES))
-
-
-def _chosen(modules: Sequence[InputModule], choice: KernelChoice) -> list[InputModule]:
-    """Return the modules with the kernels that are asked for. Raises UsageError and InputError where there is none."""
-    modules = _numbered(modules, choice)
-    _check_chosen(modules, choice)
-    _check_code(modules)
-    return list(with_arguments(modules, choice.request.arguments))
-
-
-def _modules(file: PlainFile, choice: KernelChoice) -> Iterator[InputModule]:
-    """Yield the device code of a file or a folder."""
-    if os.path.isdir(file.path):  # noqa: PTH112 (Path.is_dir fails for names that are too long)
-        yield from triton_modules(file.path, file.name, choice)
-        return
+def _modules(file: PlainFile, reader: _Reader, choice: KernelChoice) -> list[InputModule]:
     with file.named():
         try:
-            modules = list(_reader(_look(file))(file.path, file.name, choice))
+            modules = list(reader(file.path, file.name, choice))
         except LimitReached as error:
             raise InputError(f"{file.name}: {error.message}", error.hint) from error
     if file.damage is not None and modules:
         modules[0] = replace(modules[0], notes=(f"{file.name}: {file.damage}", *modules[0].notes))
-    yield from modules
+    return modules
 
 
-_Reader = Callable[[Path, str, KernelChoice], Iterator[InputModule]]
-
-
-def _reader(look: Look) -> _Reader:
-    """Return what reads a file. Raises InputError where nothing does."""
-    name = look.name.lower()
+def _reader(file: PlainFile) -> _Reader:
+    """Return what reads a file. Raises InputError if nothing does."""
+    if os.path.isdir(file.path):  # noqa: PTH112 (Path.is_dir fails for names that are too long)
+        return triton_modules
+    name = file.name.lower()
+    if file.is_copy:
+        name = name.removesuffix(".gz")
+    look = Look(name, file.path, head_of(file.path, file.name, _HEAD_BYTES))
+    if not look.head:
+        raise InputError(f"{file.name} is empty")
     if is_report(look):
         return _report
     kind = binary_kind(look.head)
-    if kind == "cubin":
-        return _cubin
     if kind is not None:
-        return binary_modules
+        return _cubin if kind == "cubin" else binary_modules
     if is_ptx(look.head) or name.endswith(".ptx"):
         return ptx_modules
     for suffixes, what, hint in _OTHERS:
         if name.endswith(suffixes):
-            raise InputError(f"{look.name} {what}", hint)
-    if name.endswith(".json") and look.head.lstrip().startswith(b"{"):
-        return _metadata
+            raise InputError(f"{file.name} {what}", hint)
     if look.head.startswith(b"version https://git-lfs"):
-        raise InputError(f"{look.name} is a Git LFS pointer, not the file itself", "git lfs pull")
+        raise InputError(f"{file.name} is a Git LFS pointer, not the file itself", "git lfs pull")
     if b"\0" not in look.head and (name.endswith(_SOURCES) or _CUDA.search(look.head)):
         return source_modules
     what = "binary data of an unknown kind" if b"\0" in look.head else "no kind of file that has GPU code"
-    raise InputError(f"{look.name} is {what}", READS)
+    raise InputError(f"{file.name} is {what}", READS)
 
 
-def _report(path: Path, name: str, choice: KernelChoice) -> Iterator[InputModule]:
+def _report(path: Path, name: str, choice: KernelChoice) -> Iterable[InputModule]:
     from gpuprof.review.inputs.reports import report_modules
 
     return report_modules(path, name, choice)
 
 
-def _cubin(path: Path, name: str, choice: KernelChoice) -> Iterator[InputModule]:
-    yield triton_module(path, name, choice)
+def _cubin(path: Path, name: str, choice: KernelChoice) -> Iterable[InputModule]:
+    return [triton_module(path, name, choice)]
 
 
-def _metadata(path: Path, name: str, choice: KernelChoice) -> Iterator[InputModule]:
-    cubin = cubin_beside(path, name)
-    return _cubin(cubin, str(Path(name).with_suffix(".cubin")), choice)
-
-
-def _numbered(modules: Sequence[InputModule], choice: KernelChoice) -> list[InputModule]:
-    """Leave the kernel of the number that is asked for, if one is."""
-    if choice.pattern is None or choice.pattern.number is None:
-        return list(modules)
+def _chosen(modules: Sequence[InputModule], choice: KernelChoice) -> tuple[InputModule, ...]:
+    """Return the modules with the kernels that are asked for. Raises UsageError and InputError if there is none."""
     kernels = [kernel for module in modules for kernel in module.kernels]
-    number = choice.pattern.number
-    if number >= len(kernels):
-        raise UsageError(
-            f"--kernel #{number}: the last kernel is #{len(kernels) - 1}" if kernels else "there is no kernel"
-        )
-    return [
-        replace(module, kernels=tuple(kernel for kernel in module.kernels if kernel is kernels[number]))
-        for module in modules
-    ]
-
-
-def _check_chosen(modules: Sequence[InputModule], choice: KernelChoice) -> None:
-    """Raise UsageError where nothing that was asked for is there."""
-    kernels = [kernel for module in modules for kernel in module.kernels]
+    if choice.pattern is not None and choice.pattern.number is not None:
+        number = choice.pattern.number
+        if number >= len(kernels):
+            last = f"--kernel #{number}: the last kernel is #{len(kernels) - 1}"
+            raise UsageError(last if kernels else "there is no kernel")
+        kernels = [kernels[number]]
+        modules = [
+            replace(module, kernels=tuple(kernel for kernel in module.kernels if kernel is kernels[0]))
+            for module in modules
+        ]
     if kernels:
-        _check_block(kernels, choice)
-        return
+        _check_kernels(kernels, choice.request)
+    else:
+        _check_names(modules, choice)
+    return with_arguments(modules, choice.request.arguments)
+
+
+def _check_names(modules: Sequence[InputModule], choice: KernelChoice) -> None:
+    """Raise UsageError if a name or an architecture was asked for that is not there."""
     if choice.pattern is not None and choice.names:
-        names = list(choice.names)
-        more = " and more" if len(names) > 5 else ""
-        told = "; ".join(f"{name:.100}" for name in names[:5])
-        raise UsageError(f"no kernel matches {choice.pattern.text!r:.80}", f"there are: {told}{more}")
+        names = [f"{name:.100}" for name in choice.names]
+        more = " and more" if len(names) > NAMES_LISTED else ""
+        listed = "; ".join(names[:NAMES_LISTED])
+        raise UsageError(f"no kernel matches {choice.pattern.text!r:.80}", f"there are: {listed}{more}")
     targets = sorted({module.target for module in modules if module.holds})
     if choice.targets and targets and not any(module.form == "ptx" for module in modules):
         raise UsageError(
@@ -233,23 +202,17 @@ def _check_chosen(modules: Sequence[InputModule], choice: KernelChoice) -> None:
         )
 
 
-def _check_code(modules: Sequence[InputModule]) -> None:
-    """Raise InputError where no kernel has machine code: nothing can be said of what is not there."""
-    kernels = [kernel for module in modules for kernel in module.kernels]
-    if not kernels or any(kernel.has_code for kernel in kernels):
-        return
-    names = ", ".join(dict.fromkeys(f"{kernel.origin:.100}" for kernel in kernels))
-    number = counted(len({kernel.name for kernel in kernels}), "kernel")
-    where = "report" if kernels[0].launch is not None else "file"
-    raise InputError(f"{names}: {number}: no machine code in the {where}, nothing could be reviewed", NO_CODE_HINT)
-
-
-def _check_block(kernels: Sequence[CompiledKernel], choice: KernelChoice) -> None:
-    """Refuse a block that can be applied to no kernel."""
-    block = choice.request.block
+def _check_kernels(kernels: Sequence[CompiledKernel], request: ReviewRequest) -> None:
+    """Raise UsageError for a block that fits no kernel, InputError if no kernel has machine code."""
+    block = request.block
     if block is not None and not any(kernel.shape.block == block for kernel in kernels):
         why = kernels[0].notes[-1].partition(": ")[2]
         raise UsageError(
             f"--block {dims_text(block)} fits no kernel, such as {kernels[0].name:.100}: {why}",
             "leave --block out, or choose kernels by --kernel",
         )
+    if not any(kernel.has_code for kernel in kernels):
+        names = ", ".join(dict.fromkeys(f"{kernel.origin:.100}" for kernel in kernels))
+        number = counted(len({kernel.name for kernel in kernels}), "kernel")
+        place = "report" if kernels[0].launch is not None else "file"
+        raise InputError(f"{names}: {number}: no machine code in the {place}, nothing could be reviewed", NO_CODE_HINT)

@@ -1,9 +1,9 @@
-"""PTX into kernels: compiled by ptxas, with the source's lines where it names them, else with its own."""
+"""PTX into kernels: compiled by ptxas, with the source's lines if it names them, else with its own."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,35 +23,32 @@ _VERSION = re.compile(rb"^[^\S\n]*\.version\s+\d+\.\d+", re.MULTILINE)
 
 
 def is_ptx(head: bytes) -> bool:
-    """Tell whether text is PTX: it says its version and its target first."""
+    """Return whether text is PTX: it says its version and its target first."""
     return b"\0" not in head and _VERSION.search(head) is not None and _TARGET.search(head) is not None
 
 
 def ptx_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[InputModule]:
-    """Yield the kernels of a PTX file for each target. Raises InputError where it does not compile."""
+    """Yield the kernels of a PTX file for one target. Raises InputError if it does not compile."""
     ptx = read_bytes(path, name, _MOST_PTX).rstrip(b"\0\n ") + b"\n"
     match = _TARGET.search(ptx)
     if match is None:
         raise InputError(f"{name} is not PTX: it has no .target", "write it with nvcc -ptx, or name the .cu")
     own = match[1].decode()
-    notes: tuple[str, ...] = ()
-    targets: Sequence[str] = choice.targets
-    if not targets:
-        targets = (_own_or_next(own, name),)
-        notes = () if targets[0] == own else (f"{name}: compiled for {targets[0]}, since no ptxas here knows {own}",)
-    for target in targets:
-        if not compiles_for(own, target):
-            newer = f"{own} or newer" if own[-1:].isdecimal() else own
-            others = "no others" if newer == own else "newer architectures, not for older ones"
-            hint = f"it compiles for {others}: --arch {newer}, or leave --arch out"
-            raise InputError(f"{name} is PTX for {own}, which does not compile for {target}", hint)
-        yield compiled_ptx(ptx, name, target, choice, notes=notes)
+    target = next(iter(choice.targets), None) or _own_or_next(own, name)
+    if not compiles_for(own, target):
+        newer = f"{own} or newer" if own[-1:].isdecimal() else own
+        others = "no others" if newer == own else "newer architectures, not for older ones"
+        hint = f"it compiles for {others}: --arch {newer}, or leave --arch out"
+        raise InputError(f"{name} is PTX for {own}, which does not compile for {target}", hint)
+    is_other = not choice.targets and target != own
+    notes = (f"{name}: compiled for {target}, since no ptxas here knows {own}",) if is_other else ()
+    yield compiled_ptx(ptx, name, target, choice, notes=notes)
 
 
 def compiled_ptx(
     ptx: bytes, name: str, target: str, choice: KernelChoice, *, origin: str | None = None, notes: tuple[str, ...] = ()
 ) -> InputModule:
-    """Return the kernels of PTX that was compiled for a target. Raises InputError where it does not compile.
+    """Return the kernels of PTX that was compiled for a target. Raises InputError if it does not compile.
 
     `name` is what lines and errors call the PTX.
     """

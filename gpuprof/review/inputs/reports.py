@@ -13,7 +13,7 @@ from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.review.inputs.chosen import KernelChoice, compiled_kernel
 from gpuprof.review.inputs.targets import target_named
 from gpuprof.review.kernel import NO_CODE_HINT, CompiledKernel, InputModule, KnownLaunch
-from gpuprof.sass.binary.cubin import Cubin, CubinKernel, read_cubin
+from gpuprof.sass.binary.cubin import CubinKernel, read_cubin
 from gpuprof.units import counted
 
 _REGISTERS = "launch__registers_per_thread"
@@ -26,31 +26,25 @@ class _Programs:
     """The cubins of a report, each read once."""
 
     def __init__(self) -> None:
-        self._cubins: dict[int, tuple[bytes, Cubin | str]] = {}
-        self._kernels: dict[int, Mapping[str, CubinKernel]] = {}
+        self._read: dict[bytes, tuple[str, Mapping[str, CubinKernel]]] = {}
 
     def kernel(self, program: EmbeddedProgram) -> tuple[str, CubinKernel] | str:
         """Return the target and the kernel of a launch, or why there is none."""
-        key = id(program.cubin)
-        if key not in self._cubins:
+        if program.cubin not in self._read:
             try:
-                cubin: Cubin | str = read_cubin(program.cubin)
+                cubin = read_cubin(program.cubin)
             except DamagedInput as error:
-                cubin = error.message
-            self._cubins[key] = (program.cubin, cubin)
-            if isinstance(cubin, Cubin):
-                self._kernels[key] = {kernel.mangled: kernel for kernel in cubin.kernels}
-        cubin = self._cubins[key][1]
-        if isinstance(cubin, str):
-            return cubin
-        kernel = self._kernels[key].get(program.mangled)
-        return (cubin.target, kernel) if kernel is not None else f"its cubin has no kernel {program.mangled:.100}"
+                return error.message
+            self._read[program.cubin] = cubin.target, {kernel.mangled: kernel for kernel in cubin.kernels}
+        target, kernels = self._read[program.cubin]
+        kernel = kernels.get(program.mangled)
+        return (target, kernel) if kernel is not None else f"its cubin has no kernel {program.mangled:.100}"
 
 
 def report_modules(path: Path, origin: str, choice: KernelChoice) -> Iterator[InputModule]:
     """Yield the code of a report's launches in their order, by architecture; those without have what was recorded.
 
-    Raises InputError where the report cannot be read.
+    Raises InputError if the report cannot be read.
     """
     report = read_ncu_rep(path, salvage=choice.request.salvage)
     kernels, bare = _kernels(report, origin, choice)
@@ -68,13 +62,13 @@ def report_modules(path: Path, origin: str, choice: KernelChoice) -> Iterator[In
     there = list(dict.fromkeys(kernel.target for kernel in kernels))
     for target, group in groupby(kernels, key=lambda kernel: kernel.target):
         launches = list(group)
-        wanted = choice.means_target(target, there)
+        wanted = choice.takes_target(target, there)
         yield InputModule(
             origin=origin,
             target=target,
             form="sass",
             holds=len(launches),
-            kernels=tuple(kernel for kernel in launches if wanted and choice.means(kernel.kernel.mangled, kernel.name)),
+            kernels=tuple(kernel for kernel in launches if wanted and choice.takes(kernel.kernel.mangled, kernel.name)),
             tools=(f"ncu {report.tool_version}",) if report.tool_version else (),
             notes=notes,
         )
@@ -94,63 +88,38 @@ def _kernels(report: Report, origin: str, choice: KernelChoice) -> tuple[list[Co
     kernels: list[CompiledKernel] = []
     bare: dict[str, list[str]] = {}
     for number, launch in enumerate(report.launches):
-        kernel = _kernel(launch, number, origin, choice, programs)
-        if isinstance(kernel, str) and launch.kind == "kernel":
-            kernel = _recorded(report, number, origin, choice, kernel) or kernel
-        if isinstance(kernel, str):
-            bare.setdefault(kernel, []).append(launch.name or launch.demangled)
-        else:
-            kernels.append(kernel)
+        why, cubin, target, kernel = _code(report, launch, programs)
+        if target is None or kernel is None:
+            bare.setdefault(why or "", []).append(launch.name or launch.demangled)
+            continue
+        name = launch.demangled or kernel.mangled
+        shape = KnownLaunch(block=launch.block, grid=launch.grid, dynamic_shared_bytes=_whole(launch, _DYNAMIC_SHARED))
+        compiled = compiled_kernel(kernel, name, target, cubin, origin=origin, choice=choice, shape=shape)
+        kernels.append(replace(compiled, launch=number, bare=why))
     return kernels, bare
 
 
-def _kernel(
-    launch: Launch, number: int, origin: str, choice: KernelChoice, programs: _Programs
-) -> CompiledKernel | str:
-    """Return the kernel of a launch, or why there is no code of it."""
-    program = launch.details.program() if launch.kind == "kernel" else None
-    if program is None:
-        return "the report embeds no code of it" if launch.kind == "kernel" else f"a {launch.kind:.40} is not a kernel"
-    known = programs.kernel(program)
-    if isinstance(known, str):
-        return known
-    target, kernel = known
-    if not kernel.code:
-        return "the report embeds its cubin without machine code"
-    compiled = compiled_kernel(
-        kernel,
-        launch.demangled or kernel.mangled,
-        target,
-        program.cubin,
-        origin=origin,
-        choice=choice,
-        shape=_shape(launch),
-    )
-    return replace(compiled, launch=number)
-
-
-def _recorded(report: Report, number: int, origin: str, choice: KernelChoice, why: str) -> CompiledKernel | None:
-    """Return what the report recorded of a launch that it has no code of; None where its GPU is not known."""
-    launch = report.launches[number]
+def _code(
+    report: Report, launch: Launch, programs: _Programs
+) -> tuple[str | None, bytes, str | None, CubinKernel | None]:
+    """Return why a launch has no machine code, its cubin, target and kernel: what was recorded if there is no code."""
+    if launch.kind != "kernel":
+        return f"a {launch.kind:.40} is not a kernel", b"", None, None
+    program = launch.details.program()
+    known = programs.kernel(program) if program is not None else "the report embeds no code of it"
+    if program is not None and not isinstance(known, str):
+        target, kernel = known
+        if kernel.code:
+            return None, program.cubin, target, kernel
+        known = "the report embeds its cubin without machine code"
     device = report.devices[launch.device] if launch.device < len(report.devices) else None
-    target = target_named(device.compute_capability or "") if device is not None else None
-    if target is None:
-        return None
-    name = launch.mangled or launch.demangled or launch.name
-    kernel = CubinKernel(
-        mangled=name,
+    recorded = CubinKernel(
+        mangled=launch.mangled or launch.demangled or launch.name,
         code=b"",
         registers=_whole(launch, _REGISTERS),
         static_shared_bytes=_whole(launch, _STATIC_SHARED),
     )
-    compiled = compiled_kernel(
-        kernel, launch.demangled or name, target, b"", origin=origin, choice=choice, shape=_shape(launch)
-    )
-    return replace(compiled, launch=number, bare=why)
-
-
-def _shape(launch: Launch) -> KnownLaunch:
-    return KnownLaunch(block=launch.block, grid=launch.grid, dynamic_shared_bytes=_whole(launch, _DYNAMIC_SHARED))
+    return str(known), b"", target_named(device.compute_capability or "") if device is not None else None, recorded
 
 
 def _whole(launch: Launch, name: str) -> int | None:

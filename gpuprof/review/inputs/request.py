@@ -4,27 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from gpuprof.model.recorded import Dim3
+from gpuprof.privacy.source_files import PathMap
 from gpuprof.sass.tools.programs import LIMITS, CompileLimits
 
 READS = "gpuprof check reads .cu, .ptx, .cubin, .fatbin, objects, programs, .so, archives, Triton's cache and .ncu-rep"
 
 
+class Build(NamedTuple):
+    """Flags that a build compiles a source with, as far as they concern device code. Folders are absolute."""
+
+    targets: tuple[str, ...] = ()
+    defines: tuple[str, ...] = ()
+    include_folders: tuple[str, ...] = ()
+    standard: str | None = None
+    flags: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewRequest:
-    """What is to be reviewed and how it is launched; `asked.py` refuses what cannot be.
+    """What to review and how it is launched; `asked.py` refuses what cannot be.
 
-    `targets`: architectures to compile for, or to choose of those that a file has; empty: of sources the default, of
-    binaries all. `kernel` is a regular expression on names, tried before anything is disassembled, or #N, the place of
-    a kernel among all of the files; `in_time` limits how long an expression may take on a name. `arguments` are values
-    by ordinal or name ("3", "N"). `defines`, `include_folders`, `standard` and `flags` are for compilers of sources.
-    `limits` are of each compilation. `salvage`: of damaged reports what can be read. `keep_private`: folders, and
-    secrets in names, stay.
+    `targets`: architectures to compile for, or to choose from those in a file; empty: the default for sources, all for
+    binaries. `kernel` is a regular expression on names, tried before anything is disassembled, or #N, the place of a
+    kernel among all of the files; `in_time` limits how long an expression may take on a name. `arguments` are values
+    by ordinal, name or part ("3", "n", "in.stride"). `defines`, `include_folders`, `standard` and `flags` are for
+    compilers of sources; those in `builds` come from a build's database, by file, and those in `torch` are for
+    extensions of PyTorch. Messages about files in `header_folders` are not quoted. `limits` apply to each compilation.
+    `salvage` reads what it can of damaged reports. `keep_private` keeps folders, and secrets in names;
+    `path_maps` say where source folders lie in the repository.
     """
 
     files: tuple[str, ...]
+    database: str | None = None
+    chosen_files: str | None = None
+    builds: Mapping[str, tuple[Build, ...]] = field(default_factory=dict)
+    torch: Build | None = None
     targets: tuple[str, ...] = ()
     kernel: str | None = None
     block: Dim3 | None = None
@@ -33,16 +51,32 @@ class ReviewRequest:
     arguments: Mapping[str, int] = field(default_factory=dict)
     defines: tuple[str, ...] = ()
     include_folders: tuple[str, ...] = ()
+    header_folders: tuple[str, ...] = ()
     standard: str | None = None
     flags: tuple[str, ...] = ()
     limits: CompileLimits = LIMITS
     salvage: bool = False
     keep_private: bool = False
+    path_maps: tuple[PathMap, ...] = ()
     in_time: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def compiler_options(self) -> list[str]:
-        """Return what is for compilers of sources, as it is typed."""
-        options = [part for text in self.defines for part in ("-D", text)]
+        """Return the options for compilers of sources, as they are typed."""
+        options = ["--compile-commands", self.database] if self.database is not None else []
+        options += ["--file", self.chosen_files] if self.chosen_files is not None else []
+        options += ["--torch"] if self.torch is not None else []
+        options += [part for text in self.defines for part in ("-D", text)]
         options += [part for folder in self.include_folders for part in ("-I", folder)]
         options += ["--std", self.standard] if self.standard is not None else []
         return options + [f"--flag={flag}" for flag in self.flags]
+
+    def built_as(self, build: Build) -> ReviewRequest:
+        """Return the request for a source with the flags of its build; those of the user count for more."""
+        return replace(
+            self,
+            targets=self.targets or build.targets,
+            defines=(*build.defines, *self.defines),
+            header_folders=(*self.header_folders, *build.include_folders),
+            standard=self.standard or build.standard,
+            flags=(*build.flags, *self.flags),
+        )

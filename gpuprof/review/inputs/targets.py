@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 DEFAULT_TARGET = "sm_90"
-"""What sources are compiled for where nobody says: Hopper, the newest data-center GPU that most users can have."""
+"""What sources are compiled for if nobody says: Hopper, the newest data-center GPU that most users can have."""
 
 _WRITTEN = re.compile(
     r"(?:(?:sm|compute)_?)?(?:(?P<number>[1-9]\d{1,2})|(?P<major>\d{1,2})\.(?P<minor>\d))(?P<kind>[af]?)"
@@ -28,7 +28,7 @@ def target_named(text: str) -> str | None:
 
 
 def runs_on(code: str, target: str) -> bool:
-    """Tell whether machine code for one target runs on the chip of another (CUDA C++ Programming Guide, 5.1).
+    """Return whether machine code for one target runs on the chip of another (CUDA C++ Programming Guide, 5.1).
 
     It runs on chips of the same major and no lower minor number; that with an `a` only on its own.
     """
@@ -39,7 +39,7 @@ def runs_on(code: str, target: str) -> bool:
 
 
 def compiles_for(ptx: str, target: str) -> bool:
-    """Tell whether PTX for one target ("compute_80") can be compiled for another.
+    """Return whether PTX for one target ("compute_80") can be compiled for another.
 
     It can for no lower ones; that with an `a` only for its own, that with an `f` within its family.
     """

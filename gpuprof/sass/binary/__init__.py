@@ -1,1 +1,1 @@
-"""Files that hold compiled code: ELF, cubins and what they say of kernels, fat binaries, host files, line tables."""
+"""Files with compiled code: ELF, cubins, their attributes and line tables, fat binaries, host files."""

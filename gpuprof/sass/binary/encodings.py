@@ -1,4 +1,4 @@
-"""What the 128-bit words of instructions tell without a disassembler, as they are from Volta to Blackwell."""
+"""Reads opcodes from the 128-bit words of instructions, from Volta to Blackwell, without a disassembler."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 _OPCODE = 0xFFF
 _MOV_OF_REGISTER, _NOP, _BRA, _CGAERRBAR = 0x202, 0x918, 0x947, 0x5AB
 _KIND, _MUFU = 0x1FF, 0x108
-"""The bits of the opcode without those of what the operand is: a register, a constant or an immediate."""
+"""The bits of the opcode without those for the kind of operand: a register, a constant or an immediate."""
 _FUNCTION, _FUNCTIONS, _SEEDS_FP64 = 10, 0xF, {6: "MUFU.RCP64H", 7: "MUFU.RSQ64H"}
 """Bits of the upper word with a MUFU's function."""
 _SIZE, _SIZES = 9, (".U8", ".S8", ".U16", ".S16", "", ".64", ".128", "")
@@ -37,21 +37,24 @@ _HALVES = struct.Struct("<QQ")
 
 
 class Moves(NamedTuple):
-    """How many instructions there are, without padding, and how many of them move a register onto itself."""
+    """The number of instructions, without padding, and of those that move a register onto itself."""
 
     onto_itself: int
     instructions: int
 
 
 def moves_of(code: bytes) -> Moves:
-    """Count the moves of a register onto itself in machine code of 16 bytes an instruction; bytes beyond are left."""
-    lower = [word for word, _ in _words(code)]
-    onto_itself = sum(_moves_onto_itself(word) for word in lower if word & _OPCODE == _MOV_OF_REGISTER)
-    return Moves(onto_itself, sum(word & _OPCODE not in (0, _NOP) for word in lower))
+    """Count the moves of a register onto itself in machine code of 16 bytes an instruction."""
+    onto_itself = instructions = 0
+    for word, _ in _words(code):
+        opcode = word & _OPCODE
+        instructions += opcode not in (0, _NOP)
+        onto_itself += opcode == _MOV_OF_REGISTER and word >> _TARGET & _REGISTER == word >> _OPERAND & _REGISTER
+    return Moves(onto_itself, instructions)
 
 
 def opcodes_of(code: bytes) -> tuple[str, ...]:
-    """Return the opcode of each instruction with the modifiers that findings need; empty if unknown."""
+    """Return the opcode of each instruction with the modifiers that findings need; empty if it is unknown."""
     return tuple(_opcode(lower, upper) for lower, upper in _words(code))
 
 
@@ -67,13 +70,9 @@ def _opcode(lower: int, upper: int) -> str:
 
 
 def is_padding(code: bytes) -> bool:
-    """Tell whether no instruction of this code does anything: what fills up the end of a function."""
+    """Return whether no instruction of this code does anything, as at the end of a function."""
     return all(word & _OPCODE in (0, _NOP, _BRA) for word, _ in _words(code))
 
 
 def _words(code: bytes) -> Iterator[tuple[int, int]]:
     return _HALVES.iter_unpack(memoryview(code)[: len(code) // _HALVES.size * _HALVES.size])
-
-
-def _moves_onto_itself(move: int) -> bool:
-    return move >> _TARGET & _REGISTER == move >> _OPERAND & _REGISTER

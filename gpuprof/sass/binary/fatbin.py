@@ -2,8 +2,8 @@
 
 NVIDIA documents neither; the fields are those that nvcc 12 and 13 write for known options. A container has the magic
 0xBA55ED50, its version, the size of its header, and that of its entries. An entry has, by offset: kind (0), size of its
-header (4), stored size (8), compressed size (16), where its further attributes are (20), architecture (28), the place
-and length of a name (32, 36), flags (40), size when unpacked (56).
+header (4), stored size (8), compressed size (16), offset of its further attributes (20), architecture (28), offset and
+length of a name (32, 36), flags (40), size when unpacked (56).
 """
 
 from __future__ import annotations
@@ -22,79 +22,77 @@ from gpuprof.sass.binary.elf import FilePart, Sliceable
 _MAGIC = 0xBA55ED50
 FATBIN_START = _MAGIC.to_bytes(4, "little")
 EntryKind = Literal["sass", "ptx", "lto", "other"]
-"""`sass`: a cubin. `lto`: what the linker makes code of (`code=lto_80`)."""
+"""`sass`: a cubin. `lto`: intermediate code for the linker (`code=lto_80`)."""
 
 _CONTAINER = struct.Struct("<IHHQ")
-_ENTRY = struct.Struct("<HHIQIIIIIIQQQ")
+_ENTRY = struct.Struct("<H2xIQI8xI8xQ8xQ")
 _KINDS: dict[int, EntryKind] = {1: "ptx", 2: "sass", 8: "lto"}
 _JOINED = 256
 """The kind of an entry that several were packed into together (`nvcc -concat`); its header lists them."""
 _JOINED_COUNT = struct.Struct("<II")
-_JOINED_ENTRY = struct.Struct("<HHIIQI4xIIIQ16x")
+_JOINED_ENTRY = struct.Struct("<H18xI4xIIIQ16x")
 _FURTHER = struct.Struct("<II")
 _LZ4, _ZSTD = 0x2000, 0x8000
 _ACCELERATED, _FAMILY = 1 << 20, 1 << 21
-_NAME_FIELDS = 32
+_NAME_FIELDS = slice(32, 40)
 _MOST_BYTES = 2**29
-"""The most that an entry may hold when unpacked. Libraries of 1 GB have cubins of some 10 MB."""
+"""The most that an entry may have when unpacked. Libraries of 1 GB have cubins of some 10 MB."""
 _PIECE = 4096
 
 
 class FatEntry(Struct, frozen=True, kw_only=True):
     """One piece of device code. `target` is such as "sm_90a", of PTX "compute_90".
 
-    `header` and `stored` are what the container has of it; `unpacked_bytes` is what it holds. Of several that were
-    packed into one, each has the stored bytes of all, and its `place` among the `alike`, those of its kind.
+    Several that were packed into one have the stored bytes of all, and each its `place` among the `alike` of its kind.
     """
 
     kind: EntryKind
     target: str
     compressed: bool
-    unpacked_bytes: int
     header: FilePart
     stored: FilePart
     place: int = 0
     alike: int = 1
 
     def content(self) -> bytes:
-        """Return its bytes as they are stored: a cubin or PTX, unless it is compressed."""
+        """Return the stored bytes: a cubin or PTX, unless it is compressed."""
         return self.stored.read()
 
     def alone(self) -> bytes:
-        """Return a container that holds this entry only, without the name that it may share with others."""
+        """Return a container with this entry only, without the name that it may share with others."""
         header = bytearray(self.header.read())
-        header[_NAME_FIELDS : _NAME_FIELDS + 8] = bytes(8)
+        header[_NAME_FIELDS] = bytes(8)
         stored = self.stored.read()
-        return (
-            _CONTAINER.pack(int.from_bytes(FATBIN_START, "little"), 1, 16, len(header) + len(stored)) + header + stored
-        )
+        return b"".join((_CONTAINER.pack(_MAGIC, 1, 16, len(header) + len(stored)), header, stored))
 
 
 def fatbin_entries(data: Sliceable) -> Iterator[FatEntry]:
-    """Yield the entries of all containers. Raises DamagedInput at what is none, or cut off."""
-    at, end = 0, len(data)
-    while (at := _next_container(data, at, end)) < end:
+    """Yield the entries of all containers. Raises DamagedInput for bytes that are no container, or a truncated one."""
+    at = _next_container(data, 0)
+    while at < len(data):
         head = data[at : at + _CONTAINER.size]
         if len(head) < _CONTAINER.size:
             raise DamagedInput("the fat binary is truncated within the header of a container")
         magic, _, header_bytes, size = _CONTAINER.unpack(head)
         if magic != _MAGIC:
             raise DamagedInput(f"the fat binary has no container at byte {at:,}, but {head[:4].hex()}")
-        stop = at + header_bytes + size
-        if header_bytes < _CONTAINER.size or stop > end:
-            raise DamagedInput(f"the container at byte {at:,} of the fat binary ends at {stop:,} of {end:,}: truncated")
-        yield from _entries(data, at + header_bytes, stop)
-        at = stop
+        end = at + header_bytes + size
+        if header_bytes < _CONTAINER.size or end > len(data):
+            raise DamagedInput(
+                f"the container at byte {at:,} of the fat binary ends at {end:,} of {len(data):,}: truncated"
+            )
+        yield from _entries(data, at + header_bytes, end)
+        at = _next_container(data, end)
 
 
-def _next_container(data: Sliceable, at: int, end: int) -> int:
-    """Return where the zeros end that pad a container."""
-    while piece := data[at : min(at + _PIECE, end)]:
+def _next_container(data: Sliceable, at: int) -> int:
+    """Return the end of the zeros that pad a container."""
+    while piece := data[at : at + _PIECE]:
         rest = piece.lstrip(b"\0")
+        at += len(piece) - len(rest)
         if rest:
-            return at + len(piece) - len(rest)
-        at += len(piece)
-    return end
+            break
+    return at
 
 
 def _entries(data: Sliceable, at: int, end: int) -> Iterator[FatEntry]:
@@ -102,7 +100,7 @@ def _entries(data: Sliceable, at: int, end: int) -> Iterator[FatEntry]:
         head = data[at : min(at + _ENTRY.size, end)]
         if len(head) < _ENTRY.size:
             raise DamagedInput("the fat binary is truncated within the header of an entry")
-        kind, _, header_bytes, size, packed, _, _, number, _, _, flags, _, unpacked = _ENTRY.unpack(head)
+        kind, header_bytes, size, packed, number, flags, unpacked = _ENTRY.unpack(head)
         stop = at + header_bytes + size
         if header_bytes < _ENTRY.size or stop > end:
             raise DamagedInput(f"the entry at byte {at:,} of the fat binary does not lie within its container")
@@ -115,45 +113,47 @@ def _entries(data: Sliceable, at: int, end: int) -> Iterator[FatEntry]:
             kind=_KINDS.get(kind, "other"),
             target=_target(kind, number, flags),
             compressed=compressed,
-            unpacked_bytes=unpacked if compressed else size,
             header=FilePart(data, at, header_bytes),
             stored=FilePart(data, at + header_bytes, size),
         )
-        yield from _joined(entry) if kind == _JOINED else (entry,)
+        if kind == _JOINED:
+            yield from _joined(entry)
+        else:
+            yield entry
         at = stop
 
 
 def _target(kind: int, number: int, flags: int) -> str:
-    """Return the architecture, with the letter of one whose code runs on that alone (a) or on its family (f)."""
-    suffix = "a" if flags & _ACCELERATED else "f" if flags & _FAMILY else ""
-    return f"{'compute' if _KINDS.get(kind) == 'ptx' else 'sm'}_{number}{suffix}"
+    """Return the architecture, with `a` if the code runs on that alone and `f` if it runs on its family."""
+    suffix = ""
+    if flags & _ACCELERATED:
+        suffix = "a"
+    elif flags & _FAMILY:
+        suffix = "f"
+    prefix = "compute" if _KINDS.get(kind) == "ptx" else "sm"
+    return f"{prefix}_{number}{suffix}"
 
 
 def _joined(packed: FatEntry) -> Iterator[FatEntry]:
     """Yield the entries that were packed into one. Its header ends with theirs, each padded to 8 bytes."""
     table = packed.header.read()[_ENTRY.size :]
+    members = []
     try:
         count, size = _JOINED_COUNT.unpack_from(table)
-        at, members = _JOINED_COUNT.size, []
-        for _ in range(min(count, len(table) // _JOINED_ENTRY.size)):
-            kind, _, _, unpacked, _, further, number, name, name_size, flags = _JOINED_ENTRY.unpack_from(table, at)
-            members.append((kind, _target(kind, number, flags), unpacked))
-            at += _member_header(table, at, further, name + name_size if name_size else 0)
+        at = _JOINED_COUNT.size
+        while at < size:
+            kind, further, number, name, name_size, flags = _JOINED_ENTRY.unpack_from(table, at)
+            members.append((_KINDS.get(kind, "other"), _target(kind, number, flags)))
+            length = name + name_size if name_size else 0
+            if further:
+                length = sum(_FURTHER.unpack_from(table, at + further))
+            at += (length + 8) // 8 * 8 if length else _JOINED_ENTRY.size
     except struct.error as error:
         raise DamagedInput("the fat binary is truncated within the table of a packed entry") from error
     if len(members) != count or at != size:
         raise DamagedInput("the table of a packed entry of the fat binary does not add up")
-    alike = Counter(_KINDS.get(kind, "other") for kind, _, _ in members)
+    alike = Counter(kind for kind, _ in members)
     seen: Counter[EntryKind] = Counter()
-    for number, target, unpacked in members:
-        kind = _KINDS.get(number, "other")
-        yield replace(packed, kind=kind, target=target, unpacked_bytes=unpacked, place=seen[kind], alike=alike[kind])
+    for kind, target in members:
+        yield replace(packed, kind=kind, target=target, place=seen[kind], alike=alike[kind])
         seen[kind] += 1
-
-
-def _member_header(table: bytes, at: int, further: int, named: int) -> int:
-    """Return the size of a header in the table: up to its further attributes or its name, if it has any."""
-    if further:
-        start, length = _FURTHER.unpack_from(table, at + further)
-        named = start + length
-    return (named + 8) // 8 * 8 if named else _JOINED_ENTRY.size

@@ -1,1 +1,1 @@
-"""NVIDIA's compilers and disassemblers, each behind one border: found, started with a limit, and read."""
+"""NVIDIA's compilers and disassemblers: found, run with limits, and their output read."""

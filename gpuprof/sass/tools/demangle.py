@@ -1,10 +1,10 @@
-"""Demangles the names of C++ kernels, with the demangler of a C++ library that the system has.
+"""Demangles the names of C++ kernels with the demangler of the system's C++ library.
 
 That of libstdc++ refuses names of more than 1,024 characters, which CUTLASS's kernels have (DEMANGLE_RECURSION_LIMIT in
-GCC's cp-demangle.c); for those c++filt of binutils or LLVM is asked, where one is installed.
+GCC's cp-demangle.c); for those, c++filt of binutils or LLVM is called if one is installed.
 
-The names of a file that somebody else made may end a demangler: some are short and write out gigabytes, others are
-nested so deep that it overflows its stack. So it works in a process of its own, with little memory and time.
+Hostile names may end a demangler: some are short and demangle to gigabytes, others are nested so deep that it overflows
+its stack. So it runs in a process of its own, with little memory and time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST_NAME = 1 << 20
 _PATIENCE_S = 20.0
 """For all names together. One that takes 0.3 s of a processor ends the process."""
 _MOST_DEATHS = 4
-"""After so many names that ended the process, the rest stays as it is."""
+"""After so many names that ended the process, the others stay mangled."""
 _FILTERS = (("c++filt", "-r"), ("llvm-cxxfilt",))
 _DEMANGLER = """
 import ctypes, sys
@@ -69,7 +69,7 @@ for line in sys.stdin.buffer.read().split():
 
 
 def demangled(names: Sequence[str]) -> Mapping[str, str]:
-    """Return the C++ names of mangled ones; each as it is where it is none or cannot be demangled."""
+    """Return the C++ names of mangled ones; any other name, and one that cannot be demangled, stays as it is."""
     texts = {name: name for name in names}
     waiting = [name for name in texts if _is_mangled(name)]
     until = monotonic() + _PATIENCE_S
@@ -88,7 +88,7 @@ def _is_mangled(name: str) -> bool:
 
 
 def _answers(names: Sequence[str], patience_s: float) -> list[str]:
-    """Return what a demangler says of the first of these names, as far as it comes."""
+    """Return the demangled names of the first of these, up to the one that ends the process."""
     if not sys.executable:
         return []
     command = [sys.executable, "-I", "-S", "-c", _DEMANGLER, *_filter()]

@@ -1,10 +1,9 @@
-"""The border to nvcc: compiles sources that need a host compiler's headers, for one target, without a GPU."""
+"""Compiles sources that need a host compiler's headers with nvcc, for one target, without a GPU."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 
 from gpuprof.sass.tools.compile import Compiled, NotCompiled, Quotable, compiled_with, first_errors
@@ -12,10 +11,10 @@ from gpuprof.sass.tools.programs import (
     LIMITS,
     CompileLimits,
     Program,
+    answer_of,
     compile_in,
     find_programs,
     private_folder,
-    run_in,
 )
 
 _NO_HOST_COMPILER = re.compile(
@@ -26,46 +25,41 @@ _READ_BY_SHELL = frozenset('$`"\\')
 _TARGET_NAME = re.compile(r"\bsm_\d+\b")
 
 
+def nvcc_for(target: str) -> Program | None:
+    """Return the newest nvcc that compiles for a target, or None."""
+    for tool in find_programs("nvcc"):
+        if target.rstrip("af") in _TARGET_NAME.findall(answer_of(tool.path, "--list-gpu-code")):
+            return tool
+    return None
+
+
 def compile_with_nvcc(
     tool: Program, source: Path, target: str, options: Sequence[str], quotable: Quotable, limits: CompileLimits = LIMITS
 ) -> Compiled | NotCompiled:
-    """Compile the device code of a file; `options` are beside those that name the target and the output.
+    """Compile the device code of a file; `options` come after those that name the target and the output.
 
-    What comes is empty where an option had nvcc do something else. Raises LimitReached.
+    The cubin is empty if an option had nvcc do something else. Raises LimitReached.
     """
     all_options = ("-cubin", f"-arch={target}", *options)
     with private_folder() as folder:
         cubin = folder / "code.cubin"
         command = [str(tool.path), *all_options, "-o", str(cubin), "-x", "cu", str(source.absolute())]
-        unsafe = next((word for word in command if _is_unsafe(word)), None)
-        if unsafe is not None:
-            why = f'nvcc would have a shell read {unsafe!r:.200}; it cannot have $, `, " or \\ in names and macros'
-            return NotCompiled(False, why, "")
+        for word in command:
+            if _is_unsafe(word):
+                why = f'nvcc would have a shell read {word!r:.200}; it cannot have $, `, " or \\ in names and macros'
+                return NotCompiled(False, why, "")
         outcome = compile_in(folder, command, limits)
         if outcome.code:
-            why = first_errors(outcome.said, quotable) or f"nvcc ended with {outcome.code} and gives no reason"
-            return NotCompiled(False, why, outcome.said)
-        return compiled_with(cubin.read_bytes() if cubin.is_file() else b"", str(tool), all_options, outcome.said)
+            why = first_errors(outcome.log, quotable) or f"nvcc ended with {outcome.code} and gives no reason"
+            return NotCompiled(False, why, outcome.log)
+        return compiled_with(cubin.read_bytes() if cubin.is_file() else b"", tool, all_options)
 
 
 def _is_unsafe(word: str) -> bool:
-    """Tell whether a shell would read more than text in an argument; nvcc escapes the quotes of macros only."""
+    """Return whether a shell would read more than text in an argument; nvcc escapes the quotes of macros only."""
     return bool(_READ_BY_SHELL.intersection(word.replace('"', "") if word.startswith("-D") else word))
 
 
-def nvcc_for(target: str) -> Program | None:
-    """Return the newest nvcc that compiles for a target, or None."""
-    plain = target.rstrip("af")
-    return next((tool for tool in find_programs("nvcc") if plain in targets_of(tool)), None)
-
-
-@lru_cache(maxsize=8)
-def targets_of(tool: Program) -> frozenset[str]:
-    """Return the targets that an nvcc compiles for, without suffix."""
-    with private_folder() as folder:
-        return frozenset(_TARGET_NAME.findall(run_in(folder, [str(tool.path), "--list-gpu-code"], 30.0).said))
-
-
 def lacks_host_compiler(refusal: NotCompiled) -> bool:
-    """Tell whether nvcc did not get to the source, because there is no C++ compiler."""
+    """Return whether nvcc did not get to the source, because there is no C++ compiler."""
     return _NO_HOST_COMPILER.search(refusal.log) is not None

@@ -1,26 +1,24 @@
-"""Finds NVIDIA's programs in wheels, on PATH and in the CUDA toolkit, and runs compilers in folders of their own."""
+"""Finds NVIDIA's programs in wheels, in CUDA toolkits and on PATH, and runs them with limits."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import select
 import shutil
 import signal
 import subprocess
-import tempfile
+import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, Any, NamedTuple
 
 from gpuprof.errors import EnvironmentProblem, InputError
-from gpuprof.sass.tools.nvrtc import library_folders
-from gpuprof.sass.tools.user_cache import key_of, user_cache
 from gpuprof.units import format_si
 from gpuprof.working_folder import program_on_path, programs_path
 
@@ -34,10 +32,10 @@ _WHEEL_FOLDERS = (
     "nvidia/cuda_cuobjdump/bin",
     "triton/backends/nvidia/bin",
 )
+_TOOLKITS = Path("/usr/local")
 _VERSION = re.compile(r"release (\d+)\.(\d+)")
-_ANSWER_S = 10.0
+_ANSWER_S = 30.0
 _MOST_OUTPUT = 2**20
-_KIND = "program version 1"
 _WITHIN = 'ulimit -v "$0" 2>/dev/null; ulimit -c 0; exec "$@"'
 """The shell sets the limit and then becomes the program. A limit set later would not hold for its children, and Python
 cannot safely set one between fork and exec while it has threads."""
@@ -51,8 +49,7 @@ _VARIABLES = re.compile(
     r"PATH|HOME|TERM|LANG|LC_\w+|TZ|LD_\w+|CC|CXX|(?:CUDA|NVCC|NVRTC|NVVM|GPUPROF|GCC|CONDA|NIX|COVERAGE)_\w+"
     r"|(?:C_|CPLUS_)?INCLUDE_PATH|CPATH|LIBRARY_PATH|COMPILER_PATH|\w*ROOT|COMSPEC"
 )
-"""Environment variables that compilers get. A source could include /proc/self/environ, which may hold secrets."""
-_MOST_SAID = 1024
+"""Environment variables that programs get. A source could include /proc/self/environ, which may have secrets."""
 
 
 class Program(NamedTuple):
@@ -84,107 +81,144 @@ class LimitReached(InputError):
     """Compiling a source exceeded its limits."""
 
 
+class NotFinished(EnvironmentProblem):
+    """A program exceeded its limit of time or output."""
+
+
 class Outcome(NamedTuple):
-    """How a program ended, and the beginning of what it said."""
+    """The exit code of a program, and the beginning of its output and of its messages."""
 
     code: int
-    said: str
+    output: str
+    messages: str
+
+    @property
+    def log(self) -> str:
+        """Both, the output first."""
+        return self.output + self.messages
 
 
 @lru_cache(maxsize=8)
 def find_programs(name: str) -> tuple[Program, ...]:
     """Return every program of that name ("ptxas"), newest first, one per version."""
     by_version: dict[tuple[int, int], Program] = {}
-    for path in _candidates(name, os.environ):
-        if path.is_file() and os.access(path, os.X_OK):
-            version = _version(path)
-            if version is not None:
-                by_version.setdefault(version, Program(path, version))
+    for path in _candidates(name):
+        version = _version(path)
+        if version is not None:
+            by_version.setdefault(version, Program(path, version))
     return tuple(by_version[version] for version in sorted(by_version, reverse=True))
+
+
+def _candidates(name: str) -> list[Path]:
+    candidates = [folder / name for folder in cuda_folders(_WHEEL_FOLDERS, ("bin",))]
+    on_path = program_on_path(name, os.environ)
+    if on_path is not None:
+        candidates.append(Path(on_path))
+    return [path for path in candidates if path.is_file()]
+
+
+def cuda_folders(in_wheels: Sequence[str], in_toolkit: Sequence[str]) -> Iterator[Path]:
+    """Yield the folders of installed wheels, then those of toolkits: CUDA_HOME, CUDA_PATH, /usr/local/cuda*."""
+    for package in map(Path, sys.path):
+        if package.name in {"site-packages", "dist-packages"}:
+            yield from (package / part for part in in_wheels)
+    named = filter(os.path.isabs, (os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", "")))
+    for toolkit in (*map(Path, named), *sorted(_TOOLKITS.glob("cuda*"))):
+        yield from (toolkit / part for part in in_toolkit)
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """Return the version that a program prints; None if it cannot be started or prints none."""
+    try:
+        match = _VERSION.search(answer_of(path, "--version"))
+    except EnvironmentProblem:
+        return None
+    return (int(match[1]), int(match[2])) if match else None
+
+
+@lru_cache(maxsize=32)
+def answer_of(path: Path, option: str) -> str:
+    """Return the output of a program that is called with an option such as --help. Raises EnvironmentProblem."""
+    return run([str(path), option], _ANSWER_S).output
 
 
 @contextlib.contextmanager
 def private_folder() -> Iterator[Path]:
-    """Give a temporary folder that is gone behind the block, however that ends."""
-    with tempfile.TemporaryDirectory(prefix="gpuprof-", ignore_cleanup_errors=True) as folder:
+    """Give a temporary folder and remove it after the block, however that ends."""
+    with TemporaryDirectory(prefix="gpuprof-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 def compile_in(folder: Path, command: Sequence[str], limits: CompileLimits) -> Outcome:
-    """Run a compiler as `run_in` does. Raises LimitReached if it exceeds its limits."""
+    """Run a compiler with a folder for its temporary files. Raises LimitReached if it exceeds its limits."""
     patience_s = limits.seconds if limits.until_s is None else max(0.0, limits.until_s - time.monotonic())
     try:
-        outcome = run_in(folder, command, patience_s, limits.memory_bytes)
+        outcome = run(command, patience_s, memory_bytes=limits.memory_bytes, folder=folder)
     except NotFinished as error:
         raise LimitReached(
             f"compiling takes longer than {limits.seconds:g} s", f"--compile-timeout {2 * limits.seconds:g} allows more"
         ) from error
     if outcome.code:
-        refuse_without_memory(outcome.said, limits)
+        refuse_without_memory(outcome.log, limits)
     return outcome
 
 
-def refuse_without_memory(said: str, limits: CompileLimits) -> None:
+def refuse_without_memory(log: str, limits: CompileLimits) -> None:
     """Raise LimitReached if a compiler reports that it ran out of memory."""
-    if _NO_MEMORY.search(said):
-        allowed, more = (format_si(amount * limits.memory_bytes, "B").replace(".00", "") for amount in (1, 2))
-        raise LimitReached(
-            f"compiling takes more than {allowed} of memory", f"--compile-memory {more.replace(' ', '')} allows more"
-        )
+    if _NO_MEMORY.search(log):
+        allowed = format_si(limits.memory_bytes, "B").replace(".00", "")
+        more = format_si(2 * limits.memory_bytes, "B").replace(".00", "").replace(" ", "")
+        raise LimitReached(f"compiling takes more than {allowed} of memory", f"--compile-memory {more} allows more")
 
 
-class NotFinished(EnvironmentProblem):
-    """A program exceeded its time limit."""
+def run(
+    command: Sequence[str],
+    patience_s: float,
+    *,
+    memory_bytes: int = LIMITS.memory_bytes,
+    folder: Path | None = None,
+    cwd: Path | None = None,
+    stdin: bytes = b"",
+    most_output: int = _MOST_OUTPUT,
+) -> Outcome:
+    """Run a program; it and all that it started ends with the call. Its temporary files go into `folder`.
 
-
-def run_in(folder: Path, command: Sequence[str], patience_s: float, memory_bytes: int = LIMITS.memory_bytes) -> Outcome:
-    """Run a program whose temporary files go into that folder; it and all that it started ends with the call.
-
-    It gets only the environment variables that compilers read. Raises EnvironmentProblem if it cannot be started, and
-    NotFinished if it takes longer than `patience_s`.
+    It gets only the environment variables that compilers read, and the memory limit for each of its processes. Input
+    and output are files without a name, of which nothing is left if this process is killed. Raises EnvironmentProblem
+    if it cannot be started, and NotFinished if it takes longer than `patience_s`.
     """
     environment = {name: value for name, value in os.environ.items() if _VARIABLES.fullmatch(name)}
-    environment |= {"TMPDIR": str(folder), "TEMP": str(folder), "TMP": str(folder), "PATH": programs_path(os.environ)}
-    log = folder / "output.txt"
-    with log.open("wb") as output:
-        try:
-            code = ended(
-                within(command, memory_bytes),
-                patience_s,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                start_new_session=True,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise NotFinished(f"{command[0]} did not finish within {patience_s:.0f} s") from error
-        except (OSError, ValueError) as error:
-            raise EnvironmentProblem(f"{command[0]} cannot be started: {error}") from error
-    with log.open("rb") as output:
-        return Outcome(code, output.read(_MOST_OUTPUT).decode("utf-8", "replace"))
-
-
-def within(command: Sequence[str], memory_bytes: int = LIMITS.memory_bytes) -> list[str]:
-    """Return a command that runs another one with a memory limit for each of its processes.
-
-    Raises FileNotFoundError if the program is missing, which a shell would only print.
-    """
-    if shutil.which(command[0]) is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
-    return ["/bin/sh", "-c", _WITHIN, str(memory_bytes // 1024), *command]
-
-
-def ended(command: Sequence[str], patience_s: float, **options: Any) -> int:
-    """Run a program, started with options of `Popen`, and return its exit code; it ends with the call in any case.
-
-    What it started ends with it if it has a session of its own. Raises subprocess.TimeoutExpired where it takes longer
-    than `patience_s`, OSError and ValueError where it cannot be started.
-    """
-    started: subprocess.Popen[bytes] | None = None
+    environment["PATH"] = programs_path(os.environ)
+    if folder is not None:
+        environment |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
     try:
-        with _signals_after():
-            started = subprocess.Popen(list(command), **options)
+        if shutil.which(command[0]) is None:
+            raise FileNotFoundError("there is no such program")
+        with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as messages:
+            given.write(stdin)
+            given.seek(0)
+            code = _ended(
+                ["/bin/sh", "-c", _WITHIN, str(memory_bytes // 1024), *command],
+                patience_s,
+                stdin=given,
+                stdout=output,
+                stderr=messages,
+                env=environment,
+                cwd=cwd,
+            )
+            return Outcome(code, _beginning(output, most_output), _beginning(messages, most_output))
+    except subprocess.TimeoutExpired as error:
+        raise NotFinished(f"{command[0]} did not finish within {patience_s:.0f} s") from error
+    except (OSError, ValueError) as error:
+        raise EnvironmentProblem(f"{command[0]} cannot be run: {error}") from error
+
+
+def _ended(command: Sequence[str], patience_s: float, **options: Any) -> int:
+    """Run a program in a session of its own and return its exit code; all of the session ends with the call."""
+    started = None
+    try:
+        with _signals_delayed():
+            started = subprocess.Popen(command, start_new_session=True, **options)
         _wait(started, patience_s)
     finally:
         if started is not None:
@@ -192,92 +226,56 @@ def ended(command: Sequence[str], patience_s: float, **options: Any) -> int:
     return started.returncode
 
 
+def _beginning(file: IO[bytes], most: int) -> str:
+    file.seek(0)
+    return file.read(most).decode("utf-8", "replace")
+
+
 def _wait(started: subprocess.Popen[bytes], patience_s: float) -> None:
-    """Wait for a process to end. `Popen.wait` with a timeout polls 20 times a second, which adds up to 25 ms.
+    """Wait for a process to end. `Popen.wait` with a timeout polls, which adds up to 50 ms.
 
     Raises subprocess.TimeoutExpired.
     """
     until = time.monotonic() + patience_s
-    if hasattr(os, "pidfd_open"):  # Linux from 5.3 on
-        with contextlib.suppress(OSError):
-            handle = os.pidfd_open(started.pid)
-            try:
-                end = select.poll()
-                end.register(handle, select.POLLIN)
-                if end.poll(1000 * patience_s):
-                    return
-            finally:
-                os.close(handle)
+    with contextlib.suppress(AttributeError, OSError):  # Linux has it from 5.3 on
+        handle = os.pidfd_open(started.pid)
+        try:
+            ended = select.poll()
+            ended.register(handle, select.POLLIN)
+            ended.poll(1000 * patience_s)
+        finally:
+            os.close(handle)
     started.wait(max(0.0, until - time.monotonic()))
 
 
 @contextlib.contextmanager
-def _signals_after() -> Iterator[None]:
-    """Keep signals whose handlers may raise until behind the block: what starts in it is then known, and can be ended.
+def _signals_delayed() -> Iterator[None]:
+    """Delay signals until after the block, so that a process that starts in it is known when a handler raises.
 
-    They are not blocked, for what starts would inherit that; no handler is inherited.
+    They are not blocked, because the process would inherit that; it inherits no handler.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
-    every = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    handlers = {which: handler for which in every if callable(handler := signal.getsignal(which))}
+    received: list[int] = []
+    handlers = {}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        handler = signal.getsignal(number)
+        if callable(handler):
+            handlers[number] = handler
     try:
-        for which in handlers:
-            signal.signal(which, lambda number, _: came.append(number))
+        for number in handlers:
+            signal.signal(number, lambda number, _: received.append(number))
         yield
     finally:
-        for which, handler in handlers.items():
-            signal.signal(which, handler)
-        for which in dict.fromkeys(came):
-            signal.raise_signal(which)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for caught in dict.fromkeys(received):
+            signal.raise_signal(caught)
 
 
 def _end(started: subprocess.Popen[bytes]) -> None:
     """Kill a program's process group; its children may still run after the program has ended."""
-    try:
+    with contextlib.suppress(OSError):
         os.killpg(started.pid, signal.SIGKILL)
-    except (AttributeError, OSError):  # Windows has no groups of processes
-        started.kill()
     started.wait()
-
-
-def _candidates(name: str, environ: Mapping[str, str]) -> Iterator[Path]:
-    for folder in library_folders(environ, _WHEEL_FOLDERS, ("bin",)):
-        yield folder / name
-        yield folder / f"{name}.exe"
-    on_path = program_on_path(name, environ)
-    if on_path is not None:
-        yield Path(on_path)
-
-
-def _version(path: Path) -> tuple[int, int] | None:
-    """Return a program's version, as it said itself at some time if it has not changed since."""
-    try:
-        state = path.stat()
-    except OSError:
-        return None
-    key = key_of(_KIND, str(path), f"{state.st_size} {state.st_mtime_ns}")
-    cache = user_cache()
-    said = _VERSION.search((cache.read(key, _MOST_SAID) or b"").decode("utf-8", "replace"))
-    if said is None:
-        said = _VERSION.search(_said_version(path))
-        if said is not None:
-            cache.write(key, said[0].encode())
-    return (int(said[1]), int(said[2])) if said else None
-
-
-def _said_version(path: Path) -> str:
-    """Return what a program says of its version; nothing where it cannot be started."""
-    try:
-        return subprocess.run(
-            [str(path), "--version"],
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_ANSWER_S,
-            check=False,
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""

@@ -1,11 +1,11 @@
-"""Gives PTX that was written by hand its own lines: without `.loc`, ptxas records none."""
+"""Adds line information to PTX that was written by hand: without `.loc`, ptxas records none."""
 
 from __future__ import annotations
 
 import re
 
 NAME = "source.ptx"
-"""What the line table calls the file."""
+"""The name of the file in the line table."""
 
 _HAS_PLACES = re.compile(rb"^[^\S\n]*\.(?:loc|file)\b", re.MULTILINE)
 _INSTRUCTION = re.compile(
@@ -15,13 +15,15 @@ _ENDS = (b";", b"{", b"}", b":")
 
 
 def with_own_lines(ptx: bytes) -> bytes:
-    """Return PTX in which each instruction of a function names its line; as it is where it names lines already.
+    """Return PTX in which each instruction of a function names its line; unchanged if it names lines already.
 
-    No line moves, so that errors name the right ones. Text with comments of several lines is left as it is.
+    No line moves, so that errors name the right ones. Text with comments of several lines is left unchanged.
     """
     if _HAS_PLACES.search(ptx) or b"/*" in ptx:
         return ptx
-    lines, depth, ended = ptx.split(b"\n"), 0, True
+    lines = ptx.split(b"\n")
+    depth = 0
+    ended = True
     for index, line in enumerate(lines):
         code = line.partition(b"//")[0].rstrip()
         if not code:

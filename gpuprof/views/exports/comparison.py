@@ -8,24 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.comparison.compare import Compared
-from gpuprof.comparison.contract import Comparison, FindingChange, Gate, GateCheck, KernelChange, SourceLine
+from gpuprof.comparison.contract import Comparison, FindingChange, Gate, KernelChange, SourceLine
 from gpuprof.comparison.pair import Pair
 from gpuprof.views.exports.problems import (
-    ACCEPTED,
     FINDING_LEVELS,
-    REGRESSION,
     SLOWER,
-    UNCLEAR,
     WHOLE_RUN,
     CaseResult,
     Problem,
     ProblemReport,
     TestCase,
+    cases_of_gate,
     first_line,
     identity_of,
     in_order,
     placed,
     problem_of,
+    problem_of_check,
     sentence,
     short_name,
 )
@@ -36,12 +35,6 @@ from gpuprof.words.comparison_verdicts import changed_counts, match_text, reason
 from gpuprof.words.file_names import file_name
 from gpuprof.words.sentences import joined_by
 
-_CHECKS = {
-    "regression": (REGRESSION, "regression"),
-    "accepted": (ACCEPTED, "accepted regression"),
-    "unclear": (UNCLEAR, "unclear result"),
-    "not-compared": (UNCLEAR, "no comparison"),
-}
 _RESULTS: dict[str, CaseResult] = {"slower": "failure", "same": "passed", "faster": "passed"}
 _MOST_COUNTS = 12
 _MOST_CAUSES = 5
@@ -75,7 +68,9 @@ def _problems(compared: Compared, options: WriteOptions) -> Iterator[Problem]:
     if comparison.gate is not None:
         for check in comparison.gate.checks:
             kernel = kernels.get(check.kernel)
-            problem = _of_check(check, comparison.gate, kernel)
+            texts = [kernel.sentence] if kernel is not None else []
+            label = kernel.label if kernel is not None else WHOLE_RUN
+            problem = problem_of_check(check, comparison.gate, label, texts, _identity(kernel))
             if kernel is not None and problem.alarm:
                 problem = placed(problem, _places(kernel, pairs[kernel.id]), options)
             if check.word in ("regression", "accepted"):
@@ -94,21 +89,6 @@ def _problems(compared: Compared, options: WriteOptions) -> Iterator[Problem]:
 def _kernels_by_id(comparison: Comparison) -> dict[int | None, KernelChange]:
     """Return the changes by their ids; a check of the whole run has None for one."""
     return {kernel.id: kernel for kernel in comparison.kernels}
-
-
-def _of_check(check: GateCheck, gate: Gate, kernel: KernelChange | None) -> Problem:
-    rule, word = _CHECKS[check.word]
-    name = WHOLE_RUN
-    texts = [check.sentence]
-    if kernel is not None:
-        name = kernel.label
-        texts.append(kernel.sentence)
-    if check.accepted:
-        texts.append(f"Accepted: {check.accepted}")
-    identity = (joined_by("=", check.pattern or "", check.quantity), *_identity(kernel))
-    title = f": {word} of {short_name(check.limit)}"
-    alarm = gate.fails(check)
-    return problem_of(name, rule, "error" if alarm else "note", title, texts, identity, alarm=alarm)
 
 
 def _of_finding(change: FindingChange, kernel: KernelChange, pair: Pair) -> Problem:
@@ -150,18 +130,9 @@ def _places(kernel: KernelChange, pair: Pair) -> Iterator[SourceLine | None]:
 
 
 def _cases_of_gate(comparison: Comparison, gate: Gate) -> Iterator[TestCase]:
-    """Yield checks that fail or are unclear, each with its limit, then the kernels whose limits are all kept."""
     kernels = _kernels_by_id(comparison)
-    for check in gate.checks:
-        result: CaseResult = "failure" if gate.fails(check) else "skipped"
-        message = sentence(check.sentence)
-        if check.accepted:
-            message = f"Accepted: {sentence(check.accepted)} {message}"
-        yield _case(kernels.get(check.kernel), result, check.word, message, short_name(check.limit))
-    checked = {check.kernel for check in gate.checks}
-    for kernel in comparison.kernels:
-        if kernel.id not in checked and not kernel.is_one_sided:
-            yield _case(kernel, "passed", "ok", limit="all limits")
+    two_sided = [kernel.id for kernel in comparison.kernels if not kernel.is_one_sided]
+    return cases_of_gate(gate, two_sided, lambda kernel, *values: _case(kernels.get(kernel), *values))
 
 
 def _cases_of_kernels(comparison: Comparison) -> Iterator[TestCase]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuprof.comparison.contract import ComparedKernel, SourceLine
+from gpuprof.comparison.contract import ComparedKernel, Gate, GateCheck, SourceLine
 from gpuprof.model.field_types import Severity
 from gpuprof.model.session import KernelProfile
 from gpuprof.privacy.source_files import path_in_repository
@@ -18,7 +18,7 @@ from gpuprof.text import cut_end, cut_middle, printable
 from gpuprof.views.options import WriteOptions
 from gpuprof.words.file_names import file_name
 from gpuprof.words.profile_values import count_text
-from gpuprof.words.sentences import full_stop, sentences
+from gpuprof.words.sentences import full_stop, joined_by, sentences
 
 ProblemLevel = Literal["error", "warning", "note"]
 LEVELS: tuple[ProblemLevel, ...] = get_args(ProblemLevel)
@@ -26,15 +26,26 @@ CaseResult = Literal["passed", "failure", "skipped"]
 # Findings of severity info need no fix.
 FINDING_LEVELS: dict[Severity, ProblemLevel] = {"high": "warning", "medium": "warning", "low": "note"}
 WHOLE_RUN = "the whole run"
+CODE_RULES = "code-rules"
+"""The page of the reference with the rules on compiled code."""
 REGRESSION = "gate-regression"
 ACCEPTED = "gate-accepted"
 UNCLEAR = "gate-unclear"
 SLOWER = "kernel-slower"
+UNREVIEWED = "kernel-unreviewed"
 # Title and meaning of the rules of a comparison, which the diagnosis does not have.
 RULES = {
-    REGRESSION: ("A limit of the gate does not hold", "The new side exceeds a limit of --fail-on against the base."),
+    REGRESSION: ("A limit of the gate does not hold", "A kernel, or the whole run, exceeds a limit of --fail-on."),
     UNCLEAR: ("A limit of the gate cannot be judged", "The noise or missing data allow no verdict on a limit."),
+    UNREVIEWED: ("A kernel was not reviewed", "Its code is not there, or could not be read: it has no findings."),
     SLOWER: ("A kernel is slower", "A launch takes longer than on the base side, beyond the noise of both."),
+}
+# Rule and words of a check by its result.
+_CHECKS = {
+    "regression": (REGRESSION, "regression"),
+    "accepted": (ACCEPTED, "accepted regression"),
+    "unclear": (UNCLEAR, "unclear result"),
+    "not-compared": (UNCLEAR, "no comparison"),
 }
 # The largest line number that readers of the formats accept: a signed 32-bit integer.
 _LAST_LINE = 2**31 - 1
@@ -75,13 +86,15 @@ class TestCase(Struct, frozen=True):
 class ProblemReport(Struct, frozen=True, kw_only=True):
     """The report of a command. `problems` begin with the errors; those without a line are shown at `fallback`.
 
-    `exit_code` is None without a gate. `conditions` are what forbids a verdict, `facts` names and values of the run.
+    `exit_code` is None without a gate. `reference` is the page that describes the rules. `conditions` are what forbids
+    a verdict, `facts` names and values of the run.
     """
 
     command: str
     version: str
     verdict: str
     fallback: SourceLine
+    reference: str = "rules"
     problems: tuple[Problem, ...]
     cases: tuple[TestCase, ...] = ()
     gate: str = ""
@@ -120,6 +133,42 @@ def problem_of(
         key=_hashed(rule, *identity),
         alarm=alarm,
     )
+
+
+def problem_of_check(check: GateCheck, gate: Gate, name: str, texts: Iterable[str], identity: Iterable[str]) -> Problem:
+    """Return the problem of a limit that is not kept or not judged; `texts` follow the change."""
+    rule, word = _CHECKS[check.word]
+    alarm = gate.fails(check)
+    accepted = f"Accepted: {check.accepted}" if check.accepted else ""
+    return problem_of(
+        name,
+        rule,
+        "error" if alarm else "note",
+        f": {word} of {short_name(check.limit)}",
+        (check.sentence, *texts, accepted),
+        (joined_by("=", check.pattern or "", check.quantity), *identity),
+        alarm=alarm,
+    )
+
+
+def cases_of_gate(
+    gate: Gate, kernels: Iterable[int], case: Callable[[int | None, CaseResult, str, str, str], TestCase]
+) -> Iterator[TestCase]:
+    """Yield a case for each check that fails or is unclear, then for the kernels whose limits are all kept.
+
+    `case` makes one of a kernel's id, result, kind, message and limit.
+    """
+    checked = set()
+    for check in gate.checks:
+        message = sentence(check.sentence)
+        if check.accepted:
+            message = f"Accepted: {sentence(check.accepted)} {message}"
+        result: CaseResult = "failure" if gate.fails(check) else "skipped"
+        checked.add(check.kernel)
+        yield case(check.kernel, result, check.word, message, short_name(check.limit))
+    for kernel in kernels:
+        if kernel not in checked:
+            yield case(kernel, "passed", "ok", "", "all limits")
 
 
 def identity_of(kernel: ComparedKernel | KernelProfile) -> tuple[str, ...]:

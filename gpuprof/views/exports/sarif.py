@@ -15,7 +15,14 @@ from typing import Any
 from urllib.parse import quote
 
 from gpuprof.store.write import document_lines
-from gpuprof.views.exports.problems import REGRESSION, RULES, ProblemLevel, ProblemReport, without_line_texts
+from gpuprof.views.exports.problems import (
+    CODE_RULES,
+    REGRESSION,
+    RULES,
+    ProblemLevel,
+    ProblemReport,
+    without_line_texts,
+)
 from gpuprof.words.profile_values import count_text
 
 # Fewer than GitHub keeps: nobody reads more, and each is compared with those of the last upload.
@@ -32,7 +39,7 @@ def lines(report: ProblemReport) -> Iterator[str]:
     """Yield the document, one line per result."""
     shown = report.alarms[:MOST_RESULTS]
     rules = list(dict.fromkeys(problem.rule for problem in shown))
-    driver = {"name": "gpuprof", "version": report.version, "rules": list(map(_rule, rules))}
+    driver = {"name": "gpuprof", "version": report.version, "rules": [_rule(rule, report.reference) for rule in rules]}
     invocation: dict[str, Any] = {"executionSuccessful": True}
     if report.exit_code is not None:
         invocation["exitCode"] = report.exit_code
@@ -65,21 +72,22 @@ def lines(report: ProblemReport) -> Iterator[str]:
     yield "]}"
 
 
-def _rule(rule_id: str) -> dict[str, Any]:
-    from gpuprof.diagnose.registry import rule_named
+def _rule(rule_id: str, reference: str) -> dict[str, Any]:
     from gpuprof.words.wording import wording
 
+    about = wording(rule_id)
+    described = about.code if reference == CODE_RULES and about.code is not None else about
     if rule_id in RULES:
         title, meaning = RULES[rule_id]
         more = "See how comparisons are made, docs/how-to/compare.md."
-    elif rule_named(rule_id) is None:
+    elif not described.title:
         title = rule_id
         meaning = f"The finding {rule_id}."
         more = "A rule that this gpuprof does not know."
     else:
-        title = wording(rule_id).title
-        meaning = f"{title}. Looks at: {wording(rule_id).inputs}"
-        more = f"See the reference of rules, docs/reference/rules.md#{rule_id}."
+        title = described.title
+        meaning = f"{title}. Looks at: {described.inputs}"
+        more = f"See the reference of rules, docs/reference/{reference}.md#{rule_id}."
     return {
         "id": rule_id,
         "shortDescription": {"text": _text(title)},

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpuprof._version import __version__
 from gpuprof.characterize.present.page.curves import CurveFigure, figures
 from gpuprof.characterize.present.page.evidence import MeasuredEvidenceRow, evidence_rows
+from gpuprof.characterize.present.page.parts import Bar, LabelledText, bar
 from gpuprof.characterize.present.page.rates import RatesOfType, tensor_rates
 from gpuprof.characterize.present.page.rows import Outlier, ValueRow, outliers, value_rows
 from gpuprof.characterize.present.view import (
@@ -26,7 +27,6 @@ from gpuprof.characterize.present.view import (
     unmeasured,
 )
 from gpuprof.characterize.present.words import VERDICTS, condition_facts, device_text, share
-from gpuprof.present.page.parts import Bar, LabelledText, bar
 from gpuprof.views.document import anchor
 from gpuprof.words.profile_values import count_text
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gpuprof.characterize.present.page.parts import percent_number
 from gpuprof.characterize.present.view import AssessedValue
 from gpuprof.characterize.present.words import amount, share, verdict_word
 from gpuprof.characterize.sheet.ceilings import per_second
 from gpuprof.hardware.specs import INSTRUCTIONS, TENSOR_PATHS, ComputeKey
 from gpuprof.model.path_names import work_unit
-from gpuprof.present.page.parts import percent_number
 
 _DATA = ("zeros", "random")
 _EMULATED = "emulated"

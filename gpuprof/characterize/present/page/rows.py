@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from gpuprof.characterize.present.page.parts import Bar, bar
 from gpuprof.characterize.present.view import AssessedValue, Doubt, advice, own_doubts, probe_groups, variant_of
 from gpuprof.characterize.present.words import (
     cause_text,
@@ -22,7 +23,6 @@ from gpuprof.characterize.present.words import (
     verdict_word,
 )
 from gpuprof.characterize.sheet.normal import Assessment
-from gpuprof.present.page.parts import Bar, bar
 
 _BAND = (1 / 3, 2 / 3)
 _LEAST_BAND = 0.04

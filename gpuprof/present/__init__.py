@@ -1,1 +1,0 @@
-"""Terminal, page and Markdown of `gpuprof check`. Decides nothing: every number comes from the review."""

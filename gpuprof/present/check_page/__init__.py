@@ -1,1 +1,0 @@
-"""The page of a review: one HTML file that needs nothing else."""

@@ -1,0 +1,136 @@
+"""One kernel's code with what follows from it: all that a rule reads."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpuprof.model.sass_opcodes import MatrixOpcode, matrix_opcode
+from gpuprof.model.session import Location
+from gpuprof.review.code import KernelCode
+from gpuprof.review.contract import CodeAccess, CodeLoop, CodeOccupancy, KernelResources
+from gpuprof.review.excess_sectors import ExcessAccess, excess_accesses, has_excess
+from gpuprof.review.loops import innermost_loops, loops_of
+from gpuprof.review.memory import accesses_of
+from gpuprof.review.resources import local_memory_of, occupancy_of, resources_of
+from gpuprof.review.sequences import LongOperation, operations
+from gpuprof.review.solutions import block_of
+from gpuprof.review.strides import kernel_addresses
+from gpuprof.sass.binary.local_memory import LocalMemory
+from gpuprof.sass.dataflow.addresses import KernelAddresses
+from gpuprof.sass.instruction import Instruction
+
+_MOST_PLACES = 20
+
+
+@dataclass(frozen=True, eq=False)
+class CodeFacts:
+    """One kernel for the rules."""
+
+    known: KernelCode
+
+    @property
+    def code(self) -> tuple[Instruction, ...]:
+        """Return its instructions in order, by their offset from the first."""
+        return self.known.code
+
+    @cached_property
+    def at(self) -> Mapping[int, Instruction]:
+        """Return its instructions by their offset."""
+        return {instruction.address: instruction for instruction in self.code}
+
+    @cached_property
+    def loops(self) -> tuple[CodeLoop, ...]:
+        """Return its loops by the offsets of their headers; the id of each is its index."""
+        return loops_of(self.known)
+
+    @cached_property
+    def innermost(self) -> Mapping[int, int]:
+        """Return the id of the innermost loop around each instruction, by offset; none for those outside."""
+        return innermost_loops(self.known)
+
+    @cached_property
+    def accesses(self) -> tuple[CodeAccess, ...]:
+        """Return its memory instructions and what their requests cost."""
+        return accesses_of(self.known, self.innermost)
+
+    @cached_property
+    def addresses(self) -> KernelAddresses | None:
+        """Return what its addresses are made of; None where its jumps are not known, or it is too long."""
+        return kernel_addresses(self.known)
+
+    @cached_property
+    def excess(self) -> Mapping[int, ExcessAccess]:
+        """Return the global accesses with excess sectors by their offset, without those of unknown shape."""
+        if not any(map(has_excess, self.accesses)):
+            return {}
+        return excess_accesses(self.accesses, self.addresses)
+
+    @cached_property
+    def matrix(self) -> tuple[tuple[Instruction, MatrixOpcode], ...]:
+        """Return its matrix instructions, and what each computes."""
+        items = self.known.named(*(name for name in self.known.by_name if name.endswith("MMA")))
+        return tuple((item, known) for item in items if (known := matrix_opcode(item.opcode)) is not None)
+
+    @cached_property
+    def resources(self) -> KernelResources:
+        """Return what it takes."""
+        return resources_of(self.known, self.innermost)
+
+    @cached_property
+    def local_memory(self) -> LocalMemory:
+        """Return its accesses of local memory: spills and arrays."""
+        return local_memory_of(self.known)
+
+    @cached_property
+    def operations(self) -> tuple[LongOperation, ...]:
+        """Return the divisions, roots and slow functions that instructions were written for."""
+        return operations(self.code, self.known.kernel.kernel.inner)
+
+    @cached_property
+    def occupancy(self) -> CodeOccupancy | None:
+        """Return its theoretical occupancy; None where block or limits are not known."""
+        return occupancy_of(self.known, self.resources)
+
+    @property
+    def threads_per_block(self) -> int | None:
+        """Return the threads of a block as launched, or as the code requires."""
+        block = block_of(self.known)
+        return math.prod(block) if block is not None else None
+
+    def index(self, offset: int) -> int:
+        """Return the index of the first instruction from an offset on."""
+        return bisect_left(self.code, offset, key=lambda instruction: instruction.address)
+
+    def between(self, start: int, end: int) -> Sequence[Instruction]:
+        """Return the instructions from one offset to another."""
+        return self.code[self.index(start) : self.index(end)]
+
+    def depth(self, offset: int | None) -> int:
+        """Return how many loops are around an instruction."""
+        loop = self.innermost.get(offset) if offset is not None else None
+        return self.loops[loop].depth if loop is not None else 0
+
+    @cached_property
+    def deepest(self) -> int:
+        """Return the number of loops around its innermost loop, that one included; 0 without loops."""
+        return max((loop.depth for loop in self.loops), default=0)
+
+    def place(self, instruction: Instruction) -> Location:
+        """Return where an instruction is."""
+        file, line = self.known.lines.get(instruction.address, (None, None))
+        return Location(
+            file=file,
+            line=line,
+            pc=instruction.address,
+            sass=str(instruction),
+            loops=self.depth(instruction.address),
+        )
+
+    def places(self, instructions: Iterable[Instruction]) -> tuple[tuple[Location, ...], int]:
+        """Return the first places of these instructions, those deepest in loops first, and how many are left out."""
+        ranked = sorted(instructions, key=lambda item: (-self.depth(item.address), item.address))
+        return tuple(map(self.place, ranked[:_MOST_PLACES])), max(0, len(ranked) - _MOST_PLACES)

@@ -1,0 +1,90 @@
+"""Limits of `gpuprof check --fail-on` as they are written: `registers:64`, `gemm=spills`, `uncoalesced-global:high`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from gpuprof.comparison.gate.limits import GateLimit, WrittenLimit, fraction_of, split_limit, without_contradiction
+from gpuprof.errors import UsageError
+from gpuprof.model.field_types import SEVERITIES, Severity
+from gpuprof.review.registry import CODE_RULES
+
+OPTION = "--fail-on"
+_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+class LimitedValue(NamedTuple):
+    """A value of a kernel that a limit can be about. `example` is an amount of the limit; empty: it takes none."""
+
+    name: str
+    example: str = ""
+    needs_base: bool = False
+
+    @property
+    def is_relative(self) -> bool:
+        """Return whether the amount is a percentage."""
+        return self.example.endswith("%")
+
+
+LIMITED = {
+    "spills": LimitedValue("spilled-bytes"),
+    "registers": LimitedValue("registers", "64"),
+    "occupancy": LimitedValue("occupancy", "50%"),
+    "sectors": LimitedValue("sectors-per-request", "4"),
+    "instructions": LimitedValue("instructions", "5%", needs_base=True),
+    "conflicts": LimitedValue("wavefronts-per-request", needs_base=True),
+}
+"""By the names of limits. Other limits are ids of rules."""
+
+
+class CodeLimit(GateLimit, frozen=True):
+    """A limit of compiled kernels: the most of a value, the least of occupancy, or findings from a severity on.
+
+    With a base, `most` is the rise that is allowed; of occupancy the fall.
+    """
+
+    level: Severity = "info"
+
+
+def code_limits(texts: Iterable[str], *, has_base: bool) -> tuple[CodeLimit, ...]:
+    """Parse limits. Raises UsageError for an invalid one, and for two that contradict each other."""
+    hint = "write [KERNEL=]LIMIT, such as spills, registers:64 or uncoalesced-global:high"
+    return without_contradiction([_limit(split_limit(text, OPTION, hint), has_base) for text in texts], OPTION)
+
+
+def _limit(written: WrittenLimit, has_base: bool) -> CodeLimit:
+    limit = CodeLimit(written.text, written.quantity, 0.0, written.pattern)
+    value = LIMITED.get(written.quantity)
+    if value is None:
+        return replace(limit, level=_level(written))
+    if value.needs_base and not has_base:
+        raise UsageError(f"{written.shown} is about a change", "name the build to compare with: --base OLD")
+    if written.amount is None and (has_base or not value.example):
+        return limit
+    if written.amount is not None and value.is_relative:
+        return replace(limit, most=fraction_of(written))
+    if not value.example or not _NUMBER.fullmatch(written.amount or ""):
+        example = ":".join(filter(None, (written.quantity, value.example)))
+        raise UsageError(
+            f"{written.shown}: {written.amount or 'no amount'!r:.40} is not its amount", f"write {example}"
+        )
+    return replace(limit, most=float(written.amount or ""))
+
+
+def _level(written: WrittenLimit) -> Severity:
+    """Return the least severity of a limit on findings of a rule."""
+    names = [*LIMITED, *(rule.id for rule in CODE_RULES)]
+    if written.quantity not in names:
+        near = get_close_matches(written.quantity.lower(), names, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+        raise UsageError(f"{written.shown}: unknown limit {written.quantity!r:.80}", hint)
+    for level in SEVERITIES:
+        if written.amount == level or (written.amount is None and level == "info"):
+            return level
+    hint = f"write {written.quantity}:high, :medium or :low"
+    raise UsageError(f"{written.shown}: {written.amount!r:.40} is no severity", hint)

@@ -1,0 +1,89 @@
+"""The rule on occupancy: no block fits on an SM, or its schedulers have few warps and no other work in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuprof.diagnose.rule import amounts_of, labels_of
+from gpuprof.diagnose.thresholds import Threshold, context
+from gpuprof.model.findings import Amount, CaseName, Cases
+from gpuprof.model.session import Finding
+from gpuprof.review.contract import CodeOccupancy
+from gpuprof.review.facts import CodeFacts
+from gpuprof.review.occupancy_steps import step_wording, together
+from gpuprof.review.resources import is_upper_bound
+from gpuprof.review.rules.rule import CodeRule, code_finding
+
+_ID = "low-occupancy"
+FEW_WARPS = Threshold("warps-per-scheduler", 4.0, "warp")
+_ASYNCHRONOUS_COPIES = ("LDGSTS", "UBLKCP", "UTMALDG")
+
+
+def _occupancy(facts: CodeFacts) -> Iterator[Finding]:
+    occupancy = facts.occupancy
+    arch = facts.known.arch
+    if occupancy is None or arch is None or not occupancy.limiters:
+        return
+    per_scheduler = occupancy.warps_per_sm / arch.limit("sub_partitions")
+    fits = occupancy.blocks_per_sm > 0
+    if fits and (per_scheduler >= FEW_WARPS.value or _has_work_in_flight(facts)):
+        return
+    change, of_step = _change(occupancy)
+    resources = facts.resources
+    advice = tuple(map(_name, occupancy.limiters))
+    yield code_finding(
+        facts,
+        _ID,
+        (),
+        Cases(
+            headline=_headline(facts, occupancy),
+            why=("few-resident", "few-by-code") if fits else ("launch-fails",),
+            action=("main" if fits else "fit-block", change),
+            advice=(*advice, "in-flight") if fits else advice,
+        ),
+        amounts=(
+            *of_step,
+            *amounts_of(theoretical=occupancy.fraction),
+            *amounts_of("warp", warps=occupancy.warps_per_sm, per_scheduler=per_scheduler),
+        ),
+        labels=labels_of(limiters=occupancy.limiters),
+        evidence=(
+            FEW_WARPS.evidence(per_scheduler),
+            *context("theoretical-occupancy", 100 * occupancy.fraction, "%"),
+            *context("registers", resources.registers, "register"),
+            *context("shared-of-block", _shared_bytes(facts) or None, "B"),
+            *context("threads", facts.threads_per_block, "thread"),
+        ),
+        is_guess=fits,
+    )
+
+
+def _has_work_in_flight(facts: CodeFacts) -> bool:
+    """Return whether asynchronous copies or tensor instructions go on without more warps."""
+    return facts.known.has_any(_ASYNCHRONOUS_COPIES) or bool(facts.matrix)
+
+
+def _headline(facts: CodeFacts, occupancy: CodeOccupancy) -> tuple[CaseName, ...]:
+    if not occupancy.blocks_per_sm:
+        return ("no-block-fits",)
+    return ("at-most",) if is_upper_bound(facts.known, facts.resources) else ("main",)
+
+
+def _change(occupancy: CodeOccupancy) -> tuple[CaseName, tuple[Amount, ...]]:
+    """Return the first change that raises occupancy, with its numbers if they are known."""
+    if not occupancy.steps:
+        return _name(occupancy.limiters[0]), ()
+    steps = together(occupancy.steps)
+    changes = {step.resource: step.to for step in steps}
+    return step_wording(changes, steps[0].blocks_per_sm, steps[0].fraction)
+
+
+def _name(limiter: str) -> CaseName:
+    return limiter.replace(" ", "-")
+
+
+def _shared_bytes(facts: CodeFacts) -> int:
+    return (facts.resources.static_shared_bytes or 0) + (facts.resources.dynamic_shared_bytes or 0)
+
+
+RULE = CodeRule(id=_ID, check=_occupancy, thresholds=(FEW_WARPS,))

@@ -1,0 +1,45 @@
+"""The rule on kernels without a line table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpuprof.diagnose.rule import amounts_of
+from gpuprof.diagnose.thresholds import context
+from gpuprof.model.findings import Cases
+from gpuprof.model.session import Finding
+from gpuprof.review.kernel import CompiledKernel, InputModule
+from gpuprof.review.rules.rule import FileRule, file_finding
+
+_LINE_TABLE = b".debug_line"
+"""The section of a cubin that nvcc and NVRTC write with -lineinfo (DWARF 5, 6.2)."""
+
+
+def _missing_lines(file: str, modules: Sequence[InputModule], _targets: Sequence[str]) -> Iterator[Finding]:
+    kernels = [kernel for module in modules for kernel in module.kernels if kernel.has_code]
+    has_table: dict[int, bool] = {}
+    bare = sum(not _has_lines(kernel, has_table) for kernel in kernels)
+    if not bare:
+        return
+    headline = "all-kernels" if bare == len(kernels) else "some-kernels"
+    yield file_finding(
+        "no-line-info",
+        file,
+        Cases(headline=(headline,)),
+        severity="info",
+        amounts=amounts_of("kernel", bare=bare, kernels=len(kernels)),
+        evidence=context("kernels", bare, ""),
+    )
+
+
+def _has_lines(kernel: CompiledKernel, has_table: dict[int, bool]) -> bool:
+    """Return whether source lines are known; `has_table` caches that by the id of a cubin."""
+    if kernel.lines is not None:
+        return bool(kernel.lines)
+    key = id(kernel.cubin)
+    if key not in has_table:
+        has_table[key] = _LINE_TABLE in kernel.cubin
+    return has_table[key]
+
+
+RULE = FileRule(id="no-line-info", check=_missing_lines)
