@@ -261,6 +261,9 @@ def test_lower_and_upper_words_are_added_one_after_the_other() -> None:
             *index, *address, "LDG.E R9, [R4.64]", constants=constants_for("sm_80", (256, 1, 1), None, [POINTER])
         )
         assert (access.offsets, access.start, access.alignment) == (tuple(4 * lane for lane in LANES), 252, 256)
+    # A division by a constant makes the lanes' products wrap around on purpose.
+    divided = ("IADD R3, R2, R1", "IMAD.WIDE.U32 R4, R3, -0x55555555, RZ", "SHF.R.U32.HI R0, RZ, 0x1, R5")
+    assert offsets(TID, CTAID, *divided) is None
     # Indices do not wrap around between lanes: the upper word of their addresses is the same for all.
     assert offsets(TID, "IMAD.WIDE.U32 R2, R1, 0x8, c[0x0][0x160]", "MOV R0, R3") == (0,) * 32
 
@@ -308,6 +311,14 @@ def test_lanes_that_part_are_put_together_again_where_that_is_known() -> None:
              "MOV R3, R2", "BRA 0x80", "IADD R3, R2, 0x40", "NOP")  # fmt: skip
     assert offsets(*apart, "IADD R0, R3, R1") is None
     assert offsets(*apart, "IADD R0, R2, R1") == tuple(LANES)
+
+
+def test_a_counter_stays_known_if_lanes_skip_the_rest_of_an_iteration() -> None:
+    begin = (TID, "MOV R2, RZ", "IADD3 R3, R2, R1, RZ", "LDS R4, [R3]", "ISETP.GT.AND P0, PT, R4, 0x3, PT")
+    end = ("IADD3 R2, R2, 0x80, RZ", "@P0 BRA 0x20", "FADD R5, R5, R4", "ISETP.LT.AND P1, PT, R2, UR4, PT",
+           "@P1 BRA 0x20", "EXIT")  # fmt: skip
+    access = accesses(sass(*begin, *end), (32, 1, 1), {})[0]
+    assert (access.offsets, access.holds) == (tuple(LANES), "always")
 
 
 def test_lanes_that_left_are_not_counted() -> None:

@@ -17,7 +17,7 @@ DivergentRegisters = frozenset[str]
 
 
 def divergent_branches(code: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """Return the conditional jumps whose condition depends on the thread; none where jumps cannot be followed."""
+    """Return the conditional jumps whose condition depends on the thread; none if jumps cannot be followed."""
     graph = graph_of(code)
     if graph is None:
         return ()
@@ -26,7 +26,7 @@ def divergent_branches(code: Sequence[Instruction]) -> tuple[Instruction, ...]:
 
 
 def _learn(graph: ControlFlowGraph) -> dict[int, DivergentRegisters] | None:
-    """Return which registers may differ between threads where each block begins; None where that takes too long."""
+    """Return which registers may differ between threads at the beginning of each block; None if that takes too long."""
     begins: dict[int, DivergentRegisters] = dict.fromkeys(graph.entries, frozenset())
     waiting = list(graph.entries)
     left = _MOST_VISITS * len(graph.blocks)
@@ -53,7 +53,7 @@ def _end(graph: ControlFlowGraph, number: int, begin: DivergentRegisters) -> Div
 
 
 def _execute(instruction: Instruction, held: set[str]) -> None:
-    """Note what an instruction writes: it differs between threads where something that it reads does."""
+    """Note the results of an instruction: they differ between threads if something that it reads does."""
     names = may_write(instruction)
     if differs(instruction, held):
         held.update(names)
@@ -62,7 +62,7 @@ def _execute(instruction: Instruction, held: set[str]) -> None:
 
 
 def differs(instruction: Instruction, held: set[str] | DivergentRegisters) -> bool:
-    """Tell whether the result of an instruction may differ between threads."""
+    """Return whether the result of an instruction may differ between threads."""
     name = instruction.name
     if name in {"S2R", "CS2R"}:
         return any(operand.startswith(_INDEX) for operand in instruction.operands)

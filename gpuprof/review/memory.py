@@ -1,4 +1,4 @@
-"""What a kernel's memory instructions touch: sectors and wavefronts of a request, as far as the code tells.
+"""The costs of a kernel's memory instructions by its code: sectors and wavefronts of a request.
 
 Of addresses that are known but for where they begin, as by a pointer, the beginning is taken to be a multiple of 128
 bytes: a row that begins elsewhere takes a sector more.
@@ -59,7 +59,7 @@ def assumptions_of(code: KernelCode) -> tuple[str, ...]:
 
 
 def _limits(code: KernelCode) -> tuple[str, ...]:
-    """Return what was not looked at because the kernel is long, in sentences."""
+    """Return the limits of the analysis of long kernels, in sentences."""
     limit = warp_accesses(code).limit
     if limit is None:
         return ()

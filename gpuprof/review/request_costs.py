@@ -14,7 +14,7 @@ from gpuprof.sass.requests import Space
 
 
 class AnalysedWarp(NamedTuple):
-    """What accesses do in a warp, by offset and space, and for how many warps that stands."""
+    """The accesses of a warp by offset and space, and how many warps it represents."""
 
     known: Mapping[tuple[int, Space], Access]
     weight: float = 1.0
@@ -24,7 +24,7 @@ class AnalysedWarp(NamedTuple):
 class RequestCost:
     """What a request costs, on average over the warps that come to it, and what it would with the lanes side by side.
 
-    None where that is not known. `merged`: because lanes touch the same words.
+    None if that is not known. `merged`: because lanes touch the same words.
     """
 
     passes: float | None
@@ -34,7 +34,7 @@ class RequestCost:
 
 
 class _Seen(NamedTuple):
-    """An access in one warp, the global side of an LDGSTS beside its shared one, and for how many warps it stands."""
+    """An access in one warp, the global side of an LDGSTS beside its shared one, and how many warps it represents."""
 
     access: Access
     source: Access | None
@@ -48,7 +48,7 @@ def cost_of(at: tuple[int, Space], analysed: Sequence[AnalysedWarp]) -> RequestC
 
 
 def report_of(access: Access, warp: AnalysedWarp) -> object:
-    """Return all that is told of an access in one warp."""
+    """Return all that is reported of an access in one warp."""
     return _cost_of((_seen(access, warp),)), sum(access.active) > 1, merges(access)
 
 
@@ -73,7 +73,7 @@ def _cost_of(seen: tuple[_Seen, ...]) -> RequestCost:
 
 
 def _mean(seen: Sequence[_Seen], numbers: Sequence[int]) -> float:
-    """Return the mean over the warps that each stands for, to nine decimals: equal numbers are their own mean."""
+    """Return the mean over the warps that each represents, to nine decimals: equal numbers are their own mean."""
     weight = sum(entry.weight for entry in seen)
     return round(sum(number * entry.weight for number, entry in zip(numbers, seen, strict=True)) / weight, 9)
 

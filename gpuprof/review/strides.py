@@ -46,7 +46,7 @@ def kernel_addresses(code: KernelCode) -> KernelAddresses | None:
 
 
 def requested(item: LaneAddress, lanes: Sequence[int], start: int | None = None) -> Access:
-    """Return a request whose lanes lie so far from the first; what is not known of its address counts as zero."""
+    """Return a request whose lanes are so far from the first; the unknown part of its address counts as zero."""
     instruction, request = item.instruction, item.request
     return Access(
         address=instruction.address,
@@ -112,7 +112,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def _bank_offset(symbol: str) -> int | None:
-    """Return the offset in constant bank 0 that a symbol stands for."""
+    """Return the offset in constant bank 0 of a symbol."""
     if not symbol.startswith("c[0x0][0x") or not symbol.endswith("]"):
         return None
     try:
@@ -137,7 +137,7 @@ class _Explanation:
         self._block_words, self._grid_words = size_offsets(code.kernel.target)
 
     def cause(self, item: LaneAddress) -> str:
-        """Say what makes a request unknown; nothing where that is not known, either."""
+        """Say what makes a request unknown; nothing if that is not known, either."""
         if item.known:
             return _BLOCK_NEEDED if self._blind else ""
         if item.varying:
@@ -193,7 +193,7 @@ class _Explanation:
         return self._said[symbol]
 
     def _differs(self, symbol: str) -> str:
-        """Say why lanes differ by what is not known."""
+        """Say why lanes differ by an unknown."""
         leaves = self._addresses.leaves(symbol)
         loaded = [leaf for leaf in leaves if self._addresses.symbol(leaf).kind in {"loaded", "shared"}]
         kind = self._addresses.symbol(symbol).kind

@@ -59,7 +59,7 @@ def operation_of(opcode: str, operands: tuple[str, ...], predicate: str | None) 
 class Instruction:
     """One SASS instruction: an operation at an address. `operands` as nvdisasm prints them, destination first.
 
-    `name` is the opcode without modifiers; `idle` tells that it only fills an issue slot, as a NOP or predicated never
+    `name` is the opcode without modifiers; `idle` means that it only fills an issue slot, as a NOP or predicated never
     to run; `target` is the address that it may jump to, or None.
     """
 
@@ -108,7 +108,7 @@ class Instruction:
         return Instruction, (self.address, self.opcode, self.operands, self.predicate)
 
     def is_a(self, opcode: str) -> bool:
-        """Tell whether the opcode begins with these dotted words; with a `$` at the end, whether it is exactly this."""
+        """Return whether the opcode begins with these dotted words; with a `$` at the end, whether it is this."""
         if opcode.endswith("$"):
             return self.opcode == opcode[:-1]
         return self.opcode == opcode or self.opcode.startswith(opcode + ".")
@@ -121,10 +121,6 @@ class Instruction:
             return Instruction.at(self.address + distance, self.operation)
         operands = (*self.operands[:-1], hex(self.target + distance))
         return Instruction(self.address + distance, self.opcode, operands, predicate=self.predicate)
-
-    def without_predicate(self) -> Instruction:
-        """Return the same instruction as if its predicate were true."""
-        return self if self.predicate is None else Instruction(self.address, self.opcode, self.operands, None)
 
 
 @lru_cache(maxsize=4096)
@@ -140,7 +136,7 @@ def with_addresses_moved(operation: Operation, base: int, distance: int) -> Oper
 
 
 def names_address(operation: Operation, base: int) -> bool:
-    """Tell whether an operand is an address of code at this base: one of it, or not far before it."""
+    """Return whether an operand is an address of code at this base: one of it, or not far before it."""
     return operation.name in _NAME_ADDRESSES and with_addresses_moved(operation, base, 1) is not operation
 
 
@@ -156,7 +152,7 @@ def parse_sass(text: str) -> tuple[Instruction, ...]:
 
 
 def instruction_of(sass: str, address: int = 0) -> Instruction | None:
-    """Read one instruction as a report has it, `@!P0 LDG.E R2, [R4]`; None for what is none."""
+    """Read one instruction as a report has it, `@!P0 LDG.E R2, [R4]`; None for other text."""
     return next(_instructions(f"/*{address:x}*/ {sass};"), None)
 
 
@@ -175,7 +171,7 @@ def _waits_forever(instruction: Instruction) -> bool:
 
 
 def _leaves(instruction: Instruction) -> bool:
-    """Tell whether what stands behind an instruction is only reached by a jump."""
+    """Return whether the next instruction is only reached by a jump."""
     return instruction.predicate is None and instruction.name in _LEAVE and len(instruction.operands) < 2
 
 

@@ -57,7 +57,7 @@ def named(operand: str) -> tuple[str, ...]:
 
 
 def registers_of(operand: str, opcode: str) -> tuple[str, ...]:
-    """Return the registers that one stands for in an instruction, as many as that is wide; a predicate as it is."""
+    """Return the registers of an operand, as many as the instruction is wide; a predicate as it is."""
     kind, number = numbered(operand)
     width = _width(opcode)
     if width == 1 or kind.endswith("P"):
@@ -142,7 +142,7 @@ def address_terms(operand: str) -> tuple[AddressTerm, ...] | None:
 
 
 def waits_for(instruction: Instruction, before: Instruction) -> bool:
-    """Tell whether an instruction reads what `before` wrote."""
+    """Return whether an instruction reads what `before` wrote."""
     return not _read(instruction).isdisjoint(written(before))
 
 

@@ -1,4 +1,4 @@
-"""What an instruction asks of memory: which space, how much a lane, and which operand holds the address."""
+"""The memory requests of an instruction: their space, bytes per lane, and the operand with the address."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LaneRequest(Struct, frozen=True):
 
     @property
     def wide(self) -> bool:
-        """Tell whether the address is of two words."""
+        """Return whether the address is of two words."""
         return self.space in {"global", "generic"}
 
 

@@ -103,7 +103,7 @@ def _leading(instruction: Instruction) -> Iterator[tuple[str, int]]:
 
 
 def _fills_two(instruction: Instruction) -> bool:
-    """Tell whether a result may be of two registers; a conversion names the type of its result first, or leaves it out.
+    """Return whether a result may be of two registers; a conversion names its type first, or leaves it out.
 
     F2F.F32.F64 and F2I.F64.TRUNC give one, I2F.F64 and F2I.U64 two.
     """

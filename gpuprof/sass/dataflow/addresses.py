@@ -1,4 +1,4 @@
-"""What the lanes' addresses of each memory instruction are made of, and what is not known of them."""
+"""The terms of the addresses of each memory instruction: distances between lanes, strides, and unknowns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LaneAddress(Struct, frozen=True, kw_only=True):
 
     `base` names all of the address but its constant part, `offset`: accesses of one base lie as far apart as their
     offsets. `loop` is the first block of the innermost loop around it; `moves`: that loop changes it. `step` is by how
-    many bytes the innermost loop that changes it does so in each turn; None where none does, or not by a number.
+    many bytes the innermost loop that changes it does so in each turn; None if none does, or not by a number.
     `aligned` is the largest power of two, up to 128, of which the address is surely a multiple if the pointer that it
     begins with is.
     """
@@ -53,12 +53,12 @@ class LaneAddress(Struct, frozen=True, kw_only=True):
 
     @property
     def known(self) -> bool:
-        """Tell whether the distances of the lanes are numbers."""
+        """Return whether the distances of the lanes are numbers."""
         return not self.times and not self.varying
 
     @property
     def same(self) -> bool:
-        """Tell whether all lanes have the same address."""
+        """Return whether all lanes have the same address."""
         return self.known and not any(self.apart)
 
     @property
@@ -67,7 +67,7 @@ class LaneAddress(Struct, frozen=True, kw_only=True):
         return stride_of(self.apart) if self.known else None
 
     def lanes(self, value: int) -> Vector | None:
-        """Return the lanes' distances from lane 0 where the only unknown product has a value; None: there are more."""
+        """Return the distances from lane 0 if the only unknown product has this value; None if there are more."""
         if self.varying or len(self.times) > 1:
             return None
         lanes = self.apart
@@ -87,23 +87,15 @@ class KernelAddresses:
     """The memory requests of a kernel by the instruction's address and the space."""
 
     sums: Solution
-    of: Mapping[tuple[int, Space], LaneAddress] = field(default_factory=dict)
-    _leaves: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict, repr=False)
+    of: Mapping[tuple[int, Space], LaneAddress]
     _made_of: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
-    _kinds: dict[str, frozenset[str]] = field(default_factory=dict, repr=False)
 
     def symbol(self, name: str) -> Symbol:
-        """Return what a symbol stands for."""
+        """Return a symbol by its name."""
         return self.sums.symbols.of[name]
 
     def leaves(self, *names: str) -> frozenset[str]:
         """Return what symbols follow from: arguments, launch, numbers of lanes, loaded values."""
-        known = self._leaves.get(names)
-        if known is None:
-            known = self._leaves[names] = self._search(names)
-        return known
-
-    def _search(self, names: tuple[str, ...]) -> frozenset[str]:
         waiting, seen, leaves = list(names), set(names), set()
         while waiting and len(seen) < _MOST_LEAVES:
             name = waiting.pop()
@@ -148,20 +140,16 @@ class KernelAddresses:
         return {item.address: item.name for block in self.sums.graph.blocks for item in block}
 
     def looked_up(self, item: LaneAddress) -> bool | None:
-        """Tell whether lanes differ by something loaded, and not by their index alone; None where that is not known."""
+        """Return whether lanes differ by something loaded, and not by their index alone; None if that is not known."""
         kinds = [self._differ_by(name) for name in item.varying]
         if any(not of.isdisjoint(_LOADED) for of in kinds):
             return True
         return False if all(of == {"lanes"} for of in kinds) else None
 
     def _differ_by(self, name: str) -> frozenset[str]:
-        """Return the kinds of what makes a symbol differ between lanes; of what was spilled that is not known."""
-        known = self._kinds.get(name)
-        if known is None:
-            leaves = [leaf for leaf in map(self.symbol, self.leaves(name)) if leaf.varies]
-            known = frozenset("local" if self._names.get(leaf.address) == "LDL" else leaf.kind for leaf in leaves)
-            self._kinds[name] = known
-        return known
+        """Return the kinds of the unknowns by which lanes differ; those of spilled values are not known."""
+        leaves = [leaf for leaf in map(self.symbol, self.leaves(name)) if leaf.varies]
+        return frozenset("local" if self._names.get(leaf.address) == "LDL" else leaf.kind for leaf in leaves)
 
 
 def lane_addresses(

@@ -101,9 +101,8 @@ class DefinitionGraph:
             own = sorted(by_block.get(block, ()), key=lambda place: (place.at, not place.bare, place.name))
             self.nodes += [(BEGIN, block), *own, (END, block)]
             self.of_block[block] = range(first, len(self.nodes))
-        self.number = {node: number for number, node in enumerate(self.nodes)}
         self.users: dict[RegisterPlace, list[int]] = {}
-        for node, number in self.number.items():
+        for number, node in enumerate(self.nodes):
             if isinstance(node, RegisterPlace):
                 sources: Iterable[RegisterPlace] = self.sources(node)
             elif node[0] == END:

@@ -46,7 +46,7 @@ _LAYOUTS = (
     (90, _Layout(0x0, 0xC, 0x210)),
     (0, _Layout(0x0, 0xC, 0x160)),
 )
-"""From which compute capability: where code that NVRTC 13.5 compiles reads blockDim, gridDim and its arguments."""
+"""By the lowest compute capability: the offsets at which code by NVRTC 13.5 reads blockDim, gridDim and arguments."""
 _NUMBER = re.compile(r"sm_(\d+)")
 
 
@@ -82,9 +82,9 @@ def known_constants(
     begin: int | None,
     aligned: Callable[[int], Collection[int]],
 ) -> dict[int, int]:
-    """Return the known bytes of constant bank 0 by their offset, with arguments where the cubin says that they lie.
+    """Return the known bytes of constant bank 0 by their offset, with arguments at the offsets in the cubin.
 
-    `begin`: where the first one does; None: where the architecture has it. `aligned` is asked which offsets hold
+    `begin` is the offset of the first one; None: that of the architecture. `aligned` returns which offsets contain
     pointers: multiples of 256, as cudaMalloc returns them (CUDA C++ Programming Guide, Device Memory Accesses).
     """
     layout = _layout(target)
@@ -186,7 +186,7 @@ def _filled(instruction: Instruction) -> list[str]:
 
 
 def _adds(instruction: Instruction, place: int) -> bool:
-    """Tell whether a source of an instruction is only added to something, or an address."""
+    """Return whether a source of an instruction is only added to something, or an address."""
     operands = sources(instruction)
     if "[" in operands[place] and not operands[place].startswith("c["):
         return True

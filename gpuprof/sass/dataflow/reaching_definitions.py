@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -13,7 +13,6 @@ from gpuprof.sass.flow.graph import ControlFlowGraph
 from gpuprof.sass.instruction import Instruction, Operation
 from gpuprof.sass.operands import named, sources
 from gpuprof.sass.requests import requests
-from gpuprof.sass.writes import may_write
 
 _MOST_MEETINGS = 50_000
 """Entries of all dominance frontiers; with more, registers are assumed to join wherever paths do."""
@@ -44,11 +43,11 @@ class ReachingDefinitions:
 
     def __init__(self, graph: ControlFlowGraph, branches: Branches) -> None:
         self._blocks, self._branches = graph.blocks, branches
-        self._wrote: dict[int, dict[str, list[int]]] = {}
+        self._wrote: dict[int, Mapping[str, Sequence[int]]] = {}
         self._writing: dict[str, list[int]] = {}
         for block in sorted(branches.reached):
-            wrote = self._wrote[block] = _writers(self._blocks[block])
-            for name in wrote:
+            self._wrote[block] = graph.writers[block]
+            for name in graph.writers[block]:
                 self._writing.setdefault(name, []).append(block)
         self._entries = frozenset(graph.entries)
         self._called = {block: names for block, names in graph.called.items() if block in branches.reached}
@@ -82,7 +81,7 @@ class ReachingDefinitions:
         return RegisterPlace(block, writers[nearest], name)
 
     def needs(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
-        """Return what is read for what a place holds, with what was there before where the instruction may not run."""
+        """Return the definitions that an instruction reads, with that of the value before if it may not run."""
         if place.at < 0:
             return ()
         needs = self._reads.get(place)
@@ -91,7 +90,7 @@ class ReachingDefinitions:
         return needs
 
     def ways(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
-        """Return where a register comes from on the ways into a block; nothing for a beginning or behind a call."""
+        """Return the definitions that come with each edge into a block; none at an entry or behind a call."""
         ways = self._ways.get(place)
         if ways is None:
             begins = place.block in self._entries or place.block in self._returned(place.name)
@@ -113,7 +112,7 @@ class ReachingDefinitions:
         )
 
     def _beginning(self, block: int, name: str) -> RegisterPlace:
-        """Return where what a register holds at the beginning of a block was written."""
+        """Return the definition that reaches the beginning of a block."""
         begun, above = self._begun.setdefault(name, {}), self._branches.dominators
         met = self._meetings(name)
         passed = []
@@ -180,7 +179,7 @@ class ReachingDefinitions:
 
     @cached_property
     def _frontiers(self) -> Mapping[int, list[int]] | None:
-        """Return for each block where ways that go through it first meet others; None: too many."""
+        """Return the dominance frontier of each block; None if they are too large."""
         frontiers: dict[int, list[int]] = {}
         left = _MOST_MEETINGS
         for block, before in self.before.items():
@@ -204,15 +203,6 @@ class ReachingDefinitions:
             if above[source] == source:
                 break
             source = above[source]
-
-
-def _writers(block: tuple[Instruction, ...]) -> dict[str, list[int]]:
-    """Return for registers the instructions that may write them."""
-    wrote: dict[str, list[int]] = {}
-    for index, instruction in enumerate(block):
-        for name in may_write(instruction):
-            wrote.setdefault(name, []).append(index)
-    return wrote
 
 
 def _opposite(predicate: str) -> str:

@@ -24,9 +24,9 @@ _MATRICES = ("LDSM", "STSM")
 class Access(Struct, frozen=True):
     """One memory instruction of one warp.
 
-    `offsets`: for each lane how far its address lies from that of lane 0, in bytes; None where that is not known.
-    Lane 0's address is `start` more than a multiple of `alignment`, a power of two: larger than the memory where all
-    of it is known, 1 where nothing is. `active`: the lanes that may take part; none where the warp never comes to the
+    `offsets`: for each lane how far its address lies from that of lane 0, in bytes; None if that is not known.
+    Lane 0's address is `start` more than a multiple of `alignment`, a power of two: larger than the memory if all
+    of it is known, 1 if nothing is. `active`: the lanes that may take part; none if the warp never comes to the
     instruction. `holds`: when that is so: in each iteration of the loops that the instruction is in, or in the first
     of each; in every block of the grid, or in block 0.
     """
@@ -44,15 +44,15 @@ class Access(Struct, frozen=True):
 
     @property
     def runs(self) -> bool:
-        """Tell whether the warp may come to the instruction."""
+        """Return whether the warp may come to the instruction."""
         return any(self.active)
 
 
 def sectors(access: Access) -> int | None:
-    """Return how many 32-byte sectors of global or local memory one request touches; None where that is not known.
+    """Return how many 32-byte sectors of global or local memory one request touches; None if that is not known.
 
     A sector is an aligned 32-byte chunk of a cache line (Nsight Compute, Kernel Profiling Guide, Metrics Decoder).
-    Of lane 0's address, what is not known counts as zero: an unknown base is a multiple of 128. In local memory the
+    The unknown part of lane 0's address counts as zero: an unknown base is a multiple of 128. In local memory the
     same words of all lanes lie side by side (CUDA C++ Programming Guide, Local Memory).
     """
     spans = _spans(access)
@@ -67,8 +67,9 @@ def sectors(access: Access) -> int | None:
 
 
 def needed(access: Access) -> int:
-    """Return the sectors, or wavefronts, that the lanes of a request need side by side; where they are known to touch
-    the same, as many as what they touch needs, of shared memory as many as the lanes are served in without conflicts.
+    """Return the sectors, or wavefronts, that the lanes of a request need side by side.
+
+    If they are known to touch the same bytes, these count once; of shared memory the wavefronts without conflicts.
     """
     served = _served(access) if access.kind == "load" and access.opcode.startswith("LDS.") else None
     if served is not None and not merges(access):
@@ -110,7 +111,7 @@ def ways(access: Access) -> int | None:
 
 
 def wavefronts(access: Access, source: Access | None = None) -> int | None:
-    """Return in how many passes the banks serve one shared-memory request; None where that is not known.
+    """Return in how many passes the banks serve one shared-memory request; None if that is not known.
 
     `source` is the global side of an LDGSTS: what came from different cache lines is written in different passes, as
     the counters of A100 show.
@@ -143,9 +144,9 @@ def _served(access: Access, source: Access | None = None) -> tuple[int, int] | N
 
 
 def merges(access: Access) -> bool:
-    """Tell whether lanes of a shared-memory request ask for the same words in a way whose passes are not known.
+    """Return whether lanes of a shared-memory request ask for the same words in a way whose passes are not known.
 
-    Atomics on one word follow one another. Groups of lanes of 8 and 16 bytes may be served together where some lanes
+    Atomics on one word follow one another. Groups of lanes of 8 and 16 bytes may be served together if some lanes
     are off, stores to the same words, and loads of which only one half of the warp is `_paired`: then `wavefronts` is
     no more than a bound. Rows of an LDSM or STSM are served matrix by matrix.
     """
@@ -173,7 +174,7 @@ def _is_wide_load(access: Access) -> bool:
 
 
 def _paired(spans: Mapping[int, tuple[int, int]], lanes: Iterable[int]) -> bool:
-    """Tell whether each of these lanes loads the same as its neighbour, or each the same as the next but one.
+    """Return whether each of these lanes loads the same as its neighbour, or each the same as the next but one.
 
     The register file takes 128 bytes a cycle, and of such loads two registers at once: one of 16 bytes a lane takes 2
     wavefronts instead of 4 (https://forums.developer.nvidia.com/t/77228, by NVIDIA, on 7.0 to 7.5; the counters of

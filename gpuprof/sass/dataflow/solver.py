@@ -226,7 +226,7 @@ class Solver:
         return OperandReader(instruction, known, self.symbols, self.warp, self.constants, active)
 
     def _named(self, place: RegisterPlace, held: LinearExpr | None, kind: SymbolKind) -> LinearExpr:
-        """Return a value with a symbol for what is not known of it."""
+        """Return a value with a symbol for its unknown part."""
         if held is not None and held.align == WORD_BITS:
             return held
         varies = held is None and not place.name.startswith("U")

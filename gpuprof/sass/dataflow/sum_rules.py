@@ -11,12 +11,14 @@ from gpuprof.sass.dataflow.bits import (
 )
 from gpuprof.sass.dataflow.expressions import (
     UNIFORM,
+    WORD,
     WORD_BITS,
     ZERO,
     LinearExpr,
     exactly,
     number_of,
     signed,
+    spread,
 )
 from gpuprof.sass.dataflow.operand_reader import OperandReader, Results, Rule, next_register, split_operands
 from gpuprof.sass.instruction import Instruction
@@ -39,12 +41,17 @@ def _times(reader: OperandReader, first: LinearExpr | None, second: LinearExpr |
 def _upper(
     reader: OperandReader, lower: LinearExpr | None, function: Callable[..., int], *read: LinearExpr | None
 ) -> LinearExpr | None:
-    """Return the upper word of a function of words: uniform if the lower one is known but for what lanes share."""
+    """Return the upper word of a function of words, of which `lower` is the lower one.
+
+    It is uniform if the lower one is known but for an unknown that lanes share, and the lanes are near each other.
+    """
     views = [reader.symbols.lanes_of(source) for source in read]
-    upper = exactly(lambda *words: function(*words) >> WORD_BITS, *views)
-    if upper is None and reader.symbols.lanes_of(lower) is not None:
-        return UNIFORM
-    return upper
+    known = [view for view in views if view is not None]
+    if len(known) < len(views) or all(view.exact for view in known):
+        return exactly(lambda *words: function(*words) >> WORD_BITS, *views)
+    whole = [function(*words) for words in zip(*(spread(view.lanes) for view in known), strict=True)]
+    near = reader.symbols.lanes_of(lower) is not None and max(whole) - min(whole) < WORD // 2
+    return UNIFORM if near else None
 
 
 def _add(instruction: Instruction, reader: OperandReader) -> Results | None:
@@ -148,8 +155,9 @@ def _upper_shifted(low: LinearExpr | None, high: LinearExpr | None, by: int, *, 
         return shift_right(low, WORD_BITS - by, sign=sign)
     if high is None:
         return None
-    upper = exactly(lambda a, b: (b << WORD_BITS | a) << by >> WORD_BITS, low, high)
-    return UNIFORM if upper is None and isinstance(high.lanes, int) else upper
+    if not low.exact and isinstance(high.lanes, int):
+        return UNIFORM if max(spread(low.lanes)) << by < WORD // 2 else None
+    return exactly(lambda a, b: (b << WORD_BITS | a) << by >> WORD_BITS, low, high)
 
 
 def _shift(instruction: Instruction, reader: OperandReader) -> Results | None:

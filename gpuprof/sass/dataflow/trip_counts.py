@@ -168,7 +168,7 @@ def _copied_flag(instruction: Instruction | None) -> str | None:
 
 
 def _turns(comparison: _Comparison) -> int | None:
-    """Return how often a loop runs whose counter is compared at the end of each turn; None where it wraps around."""
+    """Return how often a loop runs whose counter is compared at the end of each turn; None if it wraps around."""
     read = int if comparison.unsigned else signed
     low, high = (0, WORD - 1) if comparison.unsigned else (-WORD // 2, WORD // 2 - 1)
     begin, end, step, how = read(comparison.begin), read(comparison.limit), comparison.step, comparison.how

@@ -1,4 +1,4 @@
-"""Takes the code of a kernel apart into basic blocks, and tells which of them can follow which."""
+"""The basic blocks of a kernel, and their successors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEAVES = JUMPS | _NEVER_GO_ON | {"BSYNC", "CALL"}
 
 
 def blocks_of(code: Sequence[Instruction]) -> tuple[BasicBlock, ...]:
-    """Return the basic blocks: each begins the code or where a jump leads to, or lies behind what leaves another."""
+    """Return the basic blocks: one begins at the start, at each target of a jump, and behind each that leaves."""
     starts = {0, len(code)}
     targets: set[int] = set()
     for behind, instruction in enumerate(code, 1):
@@ -62,7 +62,7 @@ class FoundBlocks:
         return tuple(tuple(sorted(targets)) for targets in successors)
 
     def _following(self, number: int, jumps: frozenset[int]) -> Iterator[int]:
-        """Yield what can follow a block by its last instruction, but for BSYNC, which goes on where lanes reconverge.
+        """Yield the blocks that can follow one by its last instruction; those of BSYNC are where lanes reconverge.
 
         `BRA.U !UP0, 0x110` has its condition among the operands.
         """
@@ -111,7 +111,7 @@ class FoundBlocks:
     def _jumping_calls(self) -> frozenset[int]:
         """Return the addresses of calls that are jumps: ptxas leaves a long loop by `@P0 CALL.REL.NOINC`.
 
-        From where such a call leads, no RET is reached, in whichever function of the kernel there is one.
+        From the target of such a call no RET is reached.
         """
         near = [block[-1] for block in self.blocks if block[-1].is_a("CALL.REL.NOINC")]
         led = [(call.address, self._numbers[call.target]) for call in near if call.target in self._numbers]

@@ -1,4 +1,4 @@
-"""Which blocks all ways to a block go through, and which branches lie between."""
+"""Immediate dominators of blocks, and the branches between a block and its dominator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Branches:
         self.reached = frozenset(graph.order())
 
     def before(self, block: int) -> tuple[Guard, ...] | None:
-        """Return the predicates of the branches between a block and what all ways to it go through; None: too many.
+        """Return the predicates of the branches between a block and its dominator; None if they are too many.
 
         An EXIT takes lanes away for good, so that those that are left take one way.
         """
@@ -55,7 +55,7 @@ class Branches:
 
     @cached_property
     def dominators(self) -> Mapping[int, int]:
-        """Return for each block that is reached the last one that all ways to it go through; itself where none does."""
+        """Map each reachable block to its immediate dominator, or to itself if it has none."""
         root = len(self.graph.blocks)
         known = immediate_dominators([*self.graph.successors, self.graph.entries], root)
         return {block: block if dominator == root else dominator for block, dominator in known.items()}

@@ -112,7 +112,7 @@ class DominatorTree:
             waiting += [(inner, False) for inner in below.get(block, ())]
 
     def dominates(self, dominator: int, block: int) -> bool:
-        """Tell whether every way from the entry to a block leads over another, or it is that; not for the unreached."""
+        """Return whether every path from the entry to a block leads over another, or it is that one."""
         if dominator not in self._begins or block not in self._begins:
             return False
         return self._begins[dominator] <= self._begins[block] < self._ends[dominator]

@@ -39,7 +39,7 @@ class ControlFlowGraph:
 
     @cached_property
     def is_known(self) -> bool:
-        """Tell whether the targets of all jumps are in the code."""
+        """Return whether the targets of all jumps are in the code."""
         return not any(block[-1].name in ANYWHERE for block in self.blocks)
 
     @cached_property
@@ -112,7 +112,7 @@ class ControlFlowGraph:
 
     @cached_property
     def common_ends(self) -> Mapping[int, int]:
-        """Return for blocks the first block that lies on every way from them to the end; none where there is none."""
+        """Map blocks to their immediate postdominators; blocks without one are left out."""
         return _common_ends(self.successors, self._predecessors)
 
     def order(self) -> list[int]:
@@ -140,7 +140,7 @@ class Reconvergence(NamedTuple):
 
 
 def graph_of(code: Sequence[Instruction]) -> ControlFlowGraph | None:
-    """Return the graph of a kernel; None where jumps have targets that are not in the code."""
+    """Return the graph of a kernel; None if jumps have targets that are not in the code."""
     graph = flow_of(code)
     return graph if graph.blocks and graph.is_known else None
 
@@ -148,7 +148,7 @@ def graph_of(code: Sequence[Instruction]) -> ControlFlowGraph | None:
 def flow_of(code: Sequence[Instruction]) -> ControlFlowGraph:
     """Return the graph of a kernel without ways that lead to unknown places.
 
-    That of the last kernels is kept: what finds loops, follows addresses, walks and counts turns all asks for it.
+    The graphs of the last kernels are kept.
     """
     return _flow_of(_Same(tuple(code)))
 
@@ -194,7 +194,7 @@ def reconvergence(graph: ControlFlowGraph, number: int) -> Reconvergence:
 
 def _reconvergence(graph: ControlFlowGraph, number: int) -> Reconvergence:
     end = graph.common_ends.get(number)
-    sides = [_reached(graph, successor, end) for successor in graph.successors[number]]
+    sides = [_reached(graph.successors, successor, end) for successor in graph.successors[number]]
     both = frozenset.intersection(*sides)
     inside = frozenset.union(*sides, {number}) - {end}
     loops = [graph.loops[header] for header in graph.loops_around.get(number, ())]
@@ -219,7 +219,7 @@ def _all_written(graph: ControlFlowGraph, blocks: Iterable[int]) -> frozenset[st
     return frozenset(names)
 
 
-def _reached(graph: ControlFlowGraph, first: int, end: int | None) -> frozenset[int]:
+def _reached(successors: Sequence[Sequence[int]], first: int, end: int | None = None) -> frozenset[int]:
     """Return the blocks that are reached from one, that itself and the end included."""
     seen: set[int] = set()
     waiting = [first]
@@ -227,7 +227,7 @@ def _reached(graph: ControlFlowGraph, first: int, end: int | None) -> frozenset[
         block = waiting.pop()
         if block not in seen:
             seen.add(block)
-            waiting += graph.successors[block] if block != end else ()
+            waiting += successors[block] if block != end else ()
     return frozenset(seen)
 
 
@@ -243,18 +243,7 @@ def _common_ends(successors: Sequence[Sequence[int]], before: Sequence[Sequence[
     ends = {block: end for block, end in dominators.items() if end != whole}
     for block in range(whole):
         if block not in dominators:
-            others = _reached_by(successors, block) - {block}
+            others = _reached(successors, block) - {block}
             if others:
                 ends[block] = min(others)
     return ends
-
-
-def _reached_by(successors: Sequence[Sequence[int]], first: int) -> set[int]:
-    seen: set[int] = set()
-    waiting = [first]
-    while waiting:
-        block = waiting.pop()
-        if block not in seen:
-            seen.add(block)
-            waiting += successors[block]
-    return seen
