@@ -83,28 +83,19 @@ class _Walk:
 
     def execute(self, instruction: Instruction) -> None:
         """Note the effect of an instruction."""
-        opcode = instruction.opcode
         is_fp64 = instruction.name in FP64_OPCODES
         read = [self.values.get(name) for name in registers_read(instruction.operation)]
         chains = [chain for chain in read if chain is not None]
-        if _widens(instruction):
-            chain = self.new_chain()
-            chain.is_widened = _FROM_FLOAT.match(opcode) is not None
+        narrows = bool(chains and _NARROWS.match(instruction.opcode))
+        if _widens(instruction) or is_fp64 or narrows or instruction.opcode.startswith(_SEEDS):
+            chain = self.new_chain() if _widens(instruction) else self._joined(chains)
             chain.instructions.append(instruction)
-            self._write(instruction, chain)
-        elif is_fp64 or opcode.startswith(_SEEDS):
-            chain = self._joined(chains)
-            chain.is_meant |= self._reads_data(instruction)
-            chain.is_narrowed |= instruction.name == "DSETP"
+            chain.is_widened |= _FROM_FLOAT.match(instruction.opcode) is not None
+            chain.is_narrowed |= narrows or instruction.name == "DSETP"
+            chain.is_meant |= not narrows and not _widens(instruction) and self._reads_data(instruction)
             if is_fp64 and self._reads_constant(instruction):
                 chain.with_constant.append(instruction)
-            chain.instructions.append(instruction)
-            self._write(instruction, chain)
-        elif chains and _NARROWS.match(opcode):
-            chain = self._joined(chains)
-            chain.is_narrowed = True
-            chain.instructions.append(instruction)
-            self._write(instruction, None)
+            self._write(instruction, None if narrows else chain)
         elif chains and instruction.name.startswith(_LEAVES):
             for chain in chains:
                 chain.is_meant = True
