@@ -21,10 +21,10 @@ from gpuprof.review.kernel import CompiledKernel, InputModule
 def review(
     request: ReviewRequest, version: str, progress: Progress = lambda *_: None, refuse: Refuse | None = None
 ) -> Review:
-    """Review what is asked for; `progress` is told how far it is.
+    """Review what is asked for; `progress` gets how far it is.
 
-    Raises InputError and DamagedInput for files, EnvironmentProblem where a tool is missing: for the first file, or
-    with `refuse`, which is told of the others, where no file can be reviewed.
+    Raises InputError and DamagedInput for files, EnvironmentProblem if a tool is missing: for the first file, or with
+    `refuse`, which gets the others, if no file can be reviewed.
     """
     unreviewed: list[UnreviewedFile] = []
 
@@ -33,32 +33,28 @@ def review(
         if refuse is not None:
             refuse(file, error)
 
-    modules = tuple(modules_of(request, left_out if refuse is not None else None))
+    modules = modules_of(request, left_out if refuse is not None else None)
     kernels = _labelled([kernel for module in modules for kernel in module.kernels], request)
-    if not any(module.kernels or module.form == "ptx" for module in modules):
-        why = next((f": {note}" for module in modules for note in module.notes), "")
-        raise InputError(_nothing(request) + why, READS)
-    tools = disassemblers_for(kernels)
+    notes = [note for module in modules for note in module.notes]
+    if not kernels and not any(module.form == "ptx" for module in modules):
+        raise InputError(_nothing(request) + "".join(f": {note}" for note in notes[:1]), READS)
+    tools = [tool for module in modules for tool in module.tools]
+    tools += map(str, disassemblers_for(kernels))
+    refused = {item.file for item in unreviewed}
     result = Review(
         schema_version=REVIEW_VERSION,
         gpuprof_version=version,
-        files=_read(request, modules, {item.file for item in unreviewed}),
-        tools=tuple(dict.fromkeys((*(tool for module in modules for tool in module.tools), *map(str, tools)))),
+        files=_read(request, modules, refused),
+        tools=tuple(dict.fromkeys(tools)),
         modules=tuple(
             ReviewedModule(origin=module.origin, target=module.target, form=module.form, kernels=module.holds)
             for module in modules
         ),
         kernels=tuple(reviewed_kernels(kernels, progress)),
-        findings=file_findings(modules, request, {item.file for item in unreviewed}),
+        findings=file_findings(modules, request, refused),
         unreviewed=tuple(unreviewed),
         notes=tuple(
-            dict.fromkeys(
-                (
-                    *unread_targets(kernels),
-                    *(f"not reviewed: {item.why}" for item in unreviewed),
-                    *(note for module in modules for note in module.notes),
-                )
-            )
+            dict.fromkeys((*unread_targets(kernels), *(f"not reviewed: {item.why}" for item in unreviewed), *notes))
         ),
     )
     return result if request.keep_private else without_private(result, request.path_maps)

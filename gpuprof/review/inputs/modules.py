@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -47,8 +47,8 @@ Refuse = Callable[[str, GpuprofError], None]
 _Reader = Callable[[Path, str, KernelChoice], Iterable[InputModule]]
 
 
-def modules_of(request: ReviewRequest, refuse: Refuse | None = None) -> Iterator[InputModule]:
-    """Yield the device code of the files, only with kernels that are asked for. Raises InputError and DamagedInput.
+def modules_of(request: ReviewRequest, refuse: Refuse | None = None) -> tuple[InputModule, ...]:
+    """Return the device code of the files, only with kernels that are asked for. Raises InputError and DamagedInput.
 
     `refuse`, if it is given, is called with the files that cannot be read, and with the architectures that a source
     cannot be compiled for, if others can.
@@ -71,10 +71,8 @@ def modules_of(request: ReviewRequest, refuse: Refuse | None = None) -> Iterator
             for part in parts:
                 try:
                     modules += _modules(file, reader, part)
-                except (InputError, EnvironmentProblem) as error:
-                    refused.append((file.name, error))
-                except UsageError as error:
-                    if len(parts) == 1 and file.name not in request.builds:
+                except (InputError, EnvironmentProblem, UsageError) as error:
+                    if isinstance(error, UsageError) and len(parts) == 1 and file.name not in request.builds:
                         raise
                     refused.append((file.name, error))
     if refused and (refuse is None or not modules):
@@ -87,7 +85,7 @@ def modules_of(request: ReviewRequest, refuse: Refuse | None = None) -> Iterator
     for name, why in refused:
         if refuse is not None:
             refuse(name, why)
-    yield from chosen
+    return chosen
 
 
 def _is_packed(look: Look) -> bool:
@@ -171,8 +169,8 @@ def _cubin(path: Path, name: str, choice: KernelChoice) -> Iterable[InputModule]
 def _chosen(modules: Sequence[InputModule], choice: KernelChoice) -> tuple[InputModule, ...]:
     """Return the modules with the kernels that are asked for. Raises UsageError and InputError if there is none."""
     kernels = [kernel for module in modules for kernel in module.kernels]
-    if choice.pattern is not None and choice.pattern.number is not None:
-        number = choice.pattern.number
+    number = choice.pattern.number if choice.pattern is not None else None
+    if number is not None:
         if number >= len(kernels):
             last = f"--kernel #{number}: the last kernel is #{len(kernels) - 1}"
             raise UsageError(last if kernels else "there is no kernel")
