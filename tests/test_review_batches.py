@@ -15,8 +15,8 @@ from msgspec import structs
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review import batches, slices
 from gpuprof.review.batches import disassemblers_for, reviewed_kernels, unread_targets
-from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import ReviewedKernel
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.reviewed import reviewed_kernel
 from gpuprof.sass.binary.cubin import CubinKernel, kernel_code
@@ -87,9 +87,9 @@ def test_kernels_come_in_their_order_and_progress_comes_to_its_end() -> None:
 def test_launches_of_the_same_code_are_reviewed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int | None] = []
 
-    def noted(code: KernelCode) -> ReviewedKernel:
-        asked.append(code.kernel.launch)
-        return reviewed_kernel(code)
+    def noted(facts: CodeFacts) -> ReviewedKernel:
+        asked.append(facts.kernel.launch)
+        return reviewed_kernel(facts)
 
     monkeypatch.setattr(slices, "reviewed_kernel", noted)
     (kernel,) = kernels(1)

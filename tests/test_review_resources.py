@@ -18,7 +18,6 @@ from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
 from gpuprof.model.session import Finding
 from gpuprof.read.ncu_rep import read_ncu_rep
-from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import CodeOccupancy
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
@@ -52,15 +51,15 @@ def made(
     block: tuple[int, int, int] | None = (256, 1, 1),
     dynamic: int | None = None,
     cubin: bytes = b"",
-) -> KernelCode:
+) -> CodeFacts:
     """A kernel of these instructions, one a line."""
     text = "\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate(sass.strip().splitlines()))
     shape = KnownLaunch(block=block, dynamic_shared_bytes=dynamic)
     compiled = CompiledKernel(name="k", target=target, origin="k.cubin", cubin=cubin, kernel=kernel, shape=shape)
-    return KernelCode(kernel=compiled, code=parse_sass(text), lines={}, arch=arch(target))
+    return CodeFacts(kernel=compiled, code=parse_sass(text), lines={}, arch=arch(target))
 
 
-def occupancy(code: KernelCode) -> CodeOccupancy:
+def occupancy(code: CodeFacts) -> CodeOccupancy:
     computed = occupancy_of(code, resources_of(code, {}))
     assert computed is not None
     return computed
@@ -135,7 +134,7 @@ def test_what_a_cubin_says_is_what_the_report_counted() -> None:
     ],
 )  # fmt: skip
 def test_occupancy_and_its_next_step_by_hand(
-    code: KernelCode, blocks: int, fraction: float, limiters: tuple[str, ...], steps: list[tuple[str, int, int, float]]
+    code: CodeFacts, blocks: int, fraction: float, limiters: tuple[str, ...], steps: list[tuple[str, int, int, float]]
 ) -> None:
     computed = occupancy(code)
     assert (computed.blocks_per_sm, computed.limiters) == (blocks, limiters)
@@ -321,9 +320,8 @@ def _bytes(local: LocalMemory, opcode: str) -> int:
 # Rules.
 
 
-def findings(code: KernelCode, rule: str) -> list[Finding]:
-    case = CodeFacts(code)
-    return [with_sentences(finding) for item in CODE_RULES if item.id == rule for finding in item.check(case)]
+def findings(code: CodeFacts, rule: str) -> list[Finding]:
+    return [with_sentences(finding) for item in CODE_RULES if item.id == rule for finding in item.check(code)]
 
 
 def test_spills_and_arrays_are_told_with_their_instructions() -> None:

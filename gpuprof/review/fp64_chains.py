@@ -49,7 +49,7 @@ class Fp64Chain:
 
 def fp64_chains(facts: CodeFacts) -> Sequence[Fp64Chain]:
     """Return the chains of a kernel, in one pass over its code; none if no FP32 value is widened."""
-    if not any(_FROM_FLOAT.match(instruction.opcode) for instruction in facts.known.named("F2F")):
+    if not any(_FROM_FLOAT.match(instruction.opcode) for instruction in facts.named("F2F")):
         return ()
     slow_ends = {operation.slow_code.start: operation.slow_code.stop for operation in facts.operations}
     slow_end = 0

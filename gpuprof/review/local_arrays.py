@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpuprof.review.body import library_spans
 from gpuprof.review.facts import CodeFacts
 from gpuprof.sass.instruction import Instruction
 
@@ -13,5 +12,5 @@ def own_arrays(facts: CodeFacts) -> list[Instruction]:
     if not arrays:
         return []
     slow = [operation.slow_code for operation in facts.operations]
-    library = [*library_spans(facts.known.kernel.kernel.inner), *slow]
+    library = [*facts.library, *slow]
     return [access for access in arrays if not any(access.address in span for span in library)]

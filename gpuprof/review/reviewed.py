@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections import Counter
 
 from gpuprof.model.session import Finding
-from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import ArgumentPart, KernelArgument, OpcodeCount, ReviewedKernel
 from gpuprof.review.facts import CodeFacts
+from gpuprof.review.kernel import CompiledKernel
 from gpuprof.review.memory import assumptions_of
 from gpuprof.review.registry import CODE_RULES
 from gpuprof.words.findings import with_sentences
 
 
-def reviewed_kernel(code: KernelCode) -> ReviewedKernel:
+def reviewed_kernel(facts: CodeFacts) -> ReviewedKernel:
     """Return the review of one kernel, without the number that it has among others."""
-    kernel = code.kernel
-    facts = CodeFacts(code)
-    opcodes = Counter(instruction.name for instruction in code.code).most_common()
+    kernel = facts.kernel
+    opcodes = Counter(instruction.name for instruction in facts.code).most_common()
     return ReviewedKernel(
         id=0,
         name=kernel.name,
@@ -28,21 +27,20 @@ def reviewed_kernel(code: KernelCode) -> ReviewedKernel:
         launch=kernel.launch,
         block=kernel.shape.block,
         grid=kernel.shape.grid,
-        arguments=_arguments(code),
+        arguments=_arguments(kernel),
         resources=facts.resources,
         occupancy=facts.occupancy,
         loops=facts.loops,
         accesses=facts.accesses,
         opcodes=tuple(OpcodeCount(opcode, count) for opcode, count in opcodes),
         findings=_findings(facts) if kernel.has_code else (),
-        has_lines=bool(code.lines),
-        unreviewed=code.unread,
+        has_lines=bool(facts.lines),
+        unreviewed=facts.unread,
         notes=(*kernel.notes, *_assumptions(facts)),
     )
 
 
-def _arguments(code: KernelCode) -> tuple[KernelArgument, ...]:
-    kernel = code.kernel
+def _arguments(kernel: CompiledKernel) -> tuple[KernelArgument, ...]:
     return tuple(
         KernelArgument(
             ordinal=parameter.ordinal,
@@ -63,7 +61,7 @@ def _assumptions(facts: CodeFacts) -> tuple[str, ...]:
     """Return what the costs of accesses rest on if some are known."""
     for access in facts.accesses:
         if access.sectors_per_request is not None or access.wavefronts_per_request is not None:
-            return assumptions_of(facts.known)
+            return assumptions_of(facts)
     return ()
 
 

@@ -11,8 +11,8 @@ from itertools import groupby
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
-from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import ReviewedKernel
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import NO_CODE, CompiledKernel
 from gpuprof.review.reviewed import reviewed_kernel
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
@@ -103,7 +103,7 @@ def _reviewed(kernel: CompiledKernel, code: tuple[Instruction, ...] | str) -> Re
             lines = tables.get(kernel.kernel.mangled, {})
     try:
         return reviewed_kernel(
-            KernelCode(kernel=kernel, code=without_padding(code), lines=lines, arch=_arch(kernel.target))
+            CodeFacts(kernel=kernel, code=without_padding(code), lines=lines, arch=_arch(kernel.target))
         )
     except _BROKEN as error:
         return _without_code(kernel, f"{type(error).__name__}: {error}")
@@ -126,9 +126,7 @@ def _arch(target: str) -> ArchSpec | None:
 
 def _without_code(kernel: CompiledKernel, why: str) -> ReviewedKernel:
     kernel = _noted(kernel, f"Its instructions could not be read: {why:.300}.")
-    return reviewed_kernel(
-        KernelCode(kernel=kernel, code=(), lines={}, arch=_arch(kernel.target), unread=f"{why:.300}")
-    )
+    return reviewed_kernel(CodeFacts(kernel=kernel, code=(), lines={}, arch=_arch(kernel.target), unread=f"{why:.300}"))
 
 
 def _noted(kernel: CompiledKernel, note: str) -> CompiledKernel:

@@ -62,7 +62,7 @@ def _local_memory(facts: CodeFacts) -> Iterator[Finding]:
 
 def _reason(facts: CodeFacts) -> tuple[CaseName, tuple[CaseName, ...]]:
     """Return why registers are spilled, and the changes."""
-    inner = facts.known.kernel.kernel.inner
+    inner = facts.kernel.kernel.inner
     if all(any(0 <= item.address - of.offset < of.size_bytes for of in inner) for item in facts.local_memory.spills):
         return "called-functions", ("called-functions",)
     registers = facts.resources.registers

@@ -21,7 +21,7 @@ _ASYNCHRONOUS_COPIES = ("LDGSTS", "UBLKCP", "UTMALDG")
 
 def _occupancy(facts: CodeFacts) -> Iterator[Finding]:
     occupancy = facts.occupancy
-    arch = facts.known.arch
+    arch = facts.arch
     if occupancy is None or arch is None or not occupancy.limiters:
         return
     per_scheduler = occupancy.warps_per_sm / arch.limit("sub_partitions")
@@ -60,13 +60,13 @@ def _occupancy(facts: CodeFacts) -> Iterator[Finding]:
 
 def _has_work_in_flight(facts: CodeFacts) -> bool:
     """Return whether asynchronous copies or tensor instructions go on without more warps."""
-    return facts.known.has_any(_ASYNCHRONOUS_COPIES) or bool(facts.matrix)
+    return facts.has_any(_ASYNCHRONOUS_COPIES) or bool(facts.matrix)
 
 
 def _headline(facts: CodeFacts, occupancy: CodeOccupancy) -> tuple[CaseName, ...]:
     if not occupancy.blocks_per_sm:
         return ("no-block-fits",)
-    return ("at-most",) if is_upper_bound(facts.known, facts.resources) else ("main",)
+    return ("at-most",) if is_upper_bound(facts, facts.resources) else ("main",)
 
 
 def _change(occupancy: CodeOccupancy) -> tuple[CaseName, tuple[Amount, ...]]:

@@ -20,7 +20,7 @@ LEAST_PAIRS = 4
 def _non_fused(facts: CodeFacts) -> Iterator[Finding]:
     of_operations = {address for operation in facts.operations for address in operation.parts}
     for name, (fma, add, mul) in _OPCODES.items():
-        if not facts.known.has_any((mul,)):
+        if not facts.has_any((mul,)):
             continue
         code = [instruction for instruction in facts.code if instruction.address not in of_operations]
         arithmetic = sum(instruction.name in (fma, add, mul) for instruction in code)
