@@ -22,7 +22,7 @@ from gpuprof.review.contract import CodeOccupancy
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.registry import CODE_RULES
-from gpuprof.review.resources import local_memory_of, occupancy_of, resources_of
+from gpuprof.review.resources import occupancy_of, resources_of
 from gpuprof.sass.binary.cubin import CubinKernel, InnerFunction, kernel_code, read_cubin
 from gpuprof.sass.binary.local_memory import LocalMemory, local_memory
 from gpuprof.sass.instruction import parse_sass
@@ -223,17 +223,17 @@ GUESSED = "STL [R1], R4\nSTL [R1+0x80], R5\nIMAD R3, R0, 0x4, R1\nLDL R2, [R3]\n
 
 
 def test_arrays_that_are_indexed_and_what_functions_save_are_told_apart() -> None:
-    local = local_memory_of(made(sass="STL.128 [R1], R4\nIMAD R3, R0, 0x4, R1\nLDL R2, [R3]"))
+    local = made(sass="STL.128 [R1], R4\nIMAD R3, R0, 0x4, R1\nLDL R2, [R3]").local_memory
     assert [access.address for access in local.arrays] == [0x00, 0x20]
     assert (local.spills, local.guessed) == ((), False)
     # Spills behind an array are a guess, and not counted.
-    local = local_memory_of(made(sass=GUESSED))
+    local = made(sass=GUESSED).local_memory
     assert ([access.address for access in local.spills], local.guessed) == ([0x10, 0x50], True)
     assert resources_of(made(sass=GUESSED), {}).spills is None
     # What a function saves for its caller counts as spills.
     kernel = structs.replace(EMPTY, inner=(InnerFunction(name="f", offset=0x20, size_bytes=0x30),))
     saves = "LEA R3, R0, R1, 0x2\nSTL [R3], R4\nSTL [R1], R16\nLDL R16, [R1]\nRET"
-    local = local_memory_of(made(sass=saves, kernel=kernel))
+    local = made(sass=saves, kernel=kernel).local_memory
     assert [access.address for access in local.spills] == [0x20, 0x30]
     assert [access.address for access in local.arrays] == [0x10]
 

@@ -12,6 +12,7 @@ from operator import attrgetter
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.review.kernel import CompiledKernel
 from gpuprof.sass.binary.cubin import InnerFunction
+from gpuprof.sass.binary.local_memory import LOCAL_OPCODES, LocalMemory, local_memory
 from gpuprof.sass.instruction import Instruction
 
 _OF_LIBRARY = re.compile(r"__(?:cuda_sm|internal_)|__cuda_reduxsync")
@@ -69,5 +70,10 @@ class KernelCode:
     @cached_property
     def library(self) -> Sequence[range]:
         """Return the offsets of the compiler's functions, such as the slow path of a sine."""
-        own = [function for function in self.functions.values() if _OF_LIBRARY.search(function.name)]
+        own = [function for function in self.kernel.kernel.inner if _OF_LIBRARY.search(function.name)]
         return [range(function.offset, function.offset + function.size_bytes) for function in own]
+
+    @cached_property
+    def local_memory(self) -> LocalMemory:
+        """Return its accesses of local memory: spills and arrays."""
+        return local_memory(self.kernel.kernel, self.code) if self.has_any(LOCAL_OPCODES) else LocalMemory()

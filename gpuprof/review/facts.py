@@ -14,10 +14,9 @@ from gpuprof.review.contract import CodeAccess, CodeLoop, CodeOccupancy, KernelR
 from gpuprof.review.excess_sectors import ExcessAccess, excess_accesses, has_excess
 from gpuprof.review.loops import innermost_loops, loops_of
 from gpuprof.review.memory import accesses_of
-from gpuprof.review.resources import local_memory_of, occupancy_of, resources_of
+from gpuprof.review.resources import occupancy_of, resources_of
 from gpuprof.review.sequences import LongOperation, operations
 from gpuprof.review.strides import block_of, kernel_addresses
-from gpuprof.sass.binary.local_memory import LocalMemory
 from gpuprof.sass.formulas.addresses import KernelAddresses
 from gpuprof.sass.instruction import Instruction
 
@@ -67,11 +66,6 @@ class CodeFacts(KernelCode):
         return resources_of(self, self.innermost)
 
     @cached_property
-    def local_memory(self) -> LocalMemory:
-        """Return its accesses of local memory: spills and arrays."""
-        return local_memory_of(self)
-
-    @cached_property
     def operations(self) -> tuple[LongOperation, ...]:
         """Return the divisions, roots and slow functions that instructions were written for."""
         return operations(self)
@@ -91,11 +85,6 @@ class CodeFacts(KernelCode):
         """Return how many loops are around an instruction."""
         loop = self.innermost.get(offset) if offset is not None else None
         return self.loops[loop].depth if loop is not None else 0
-
-    @cached_property
-    def deepest(self) -> int:
-        """Return the number of loops around its innermost loop, that one included; 0 without loops."""
-        return max((loop.depth for loop in self.loops), default=0)
 
     def place(self, instruction: Instruction) -> Location:
         """Return where an instruction is."""

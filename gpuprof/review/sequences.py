@@ -98,7 +98,7 @@ def _reader_of(operation: Operation) -> _Reader | None:
 
 def _called_code(body: KernelCode) -> Sequence[range]:
     """Return the offsets of the compiler's functions; without names, of all code from the first called one on."""
-    if body.functions or not body.code:
+    if body.functions or not body.has_any(["CALL"]):
         return body.library
     jumps = jumping_calls(body.code)
     calls = [item for item in body.named("CALL") if item.address not in jumps]

@@ -62,8 +62,8 @@ def _local_memory(facts: CodeFacts) -> Iterator[Finding]:
 
 def _reason(facts: CodeFacts) -> tuple[CaseName, tuple[CaseName, ...]]:
     """Return why registers are spilled, and the changes."""
-    inner = facts.kernel.kernel.inner
-    if all(any(0 <= item.address - of.offset < of.size_bytes for of in inner) for item in facts.local_memory.spills):
+    called = [range(of.offset, of.offset + of.size_bytes) for of in facts.kernel.kernel.inner]
+    if all(any(item.address in code for code in called) for item in facts.local_memory.spills):
         return "called-functions", ("called-functions",)
     registers = facts.resources.registers
     if registers is not None and registers >= MOST_REGISTERS:
