@@ -22,9 +22,8 @@ _SAME_FIX = ("neighbours", "structure")
 
 def _narrow(facts: CodeFacts) -> Iterator[Finding]:
     """Yield a finding for adjacent words, and one for bytes."""
-    if not any(access.space == "global" and access.width_bytes < WIDE_BYTES for access in facts.accesses):
-        return
-    addresses = facts.addresses
+    is_narrow = any(access.space == "global" and access.width_bytes < WIDE_BYTES for access in facts.accesses)
+    addresses = facts.addresses if is_narrow else None
     if addresses is None:
         return
     items = [
@@ -60,15 +59,11 @@ def _adjacent(facts: CodeFacts, runs: Sequence[AdjacentWords]) -> Finding:
             action=MAIN if wide == WIDE_BYTES else (f"bytes-{wide}",),
             advice=(*MAIN, "alignment"),
         ),
-        amounts=(
-            *amounts_of("", words=len(worst), fewer=wide_accesses(worst)),
-            *amounts_of("B", width=request.width_bytes, wide=wide),
-        ),
-        evidence=(
-            *context("adjacent-words", len(worst), "word"),
-            *context("access-bytes", request.width_bytes, "B"),
-            *context("adjacent-accesses", sum(map(len, runs)), "instruction"),
-        ),
+        amounts=amounts_of("", words=len(worst), fewer=wide_accesses(worst))
+        + amounts_of("B", width=request.width_bytes, wide=wide),
+        evidence=context("adjacent-words", len(worst), "word")
+        + context("access-bytes", request.width_bytes, "B")
+        + context("adjacent-accesses", sum(map(len, runs)), "instruction"),
         is_guess=not is_aligned,
     )
 
@@ -78,8 +73,8 @@ def _bytes(facts: CodeFacts, items: Sequence[LaneAddress]) -> Iterator[Finding]:
     deepest = max((facts.depth(item.instruction.address) for item in items), default=0)
     inner = [item for item in items if facts.depth(item.instruction.address) == deepest]
     narrow = [item for item in inner if _is_narrow(item)]
-    share = len(narrow) / len(inner) if inner else None
-    if share is None or not NARROW.is_reached(share):
+    share = len(narrow) / max(1, len(inner))
+    if not NARROW.is_reached(share):
         return
     size = max(item.request.width_bytes for item in narrow)
     yield code_finding(
