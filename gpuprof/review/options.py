@@ -14,7 +14,8 @@ from gpuprof.review.inputs.targets import target_named
 from gpuprof.sass.tools.programs import CompileLimits
 from gpuprof.units import BINARY_PREFIXES, DECIMAL_PREFIXES, parse_quantity
 
-_MOST_THREADS, _MOST_BLOCK = 1024, (1024, 1024, 64)
+_MOST_THREADS = 1024
+_MOST_BLOCK = (1024, 1024, 64)
 _MOST_GRID = (2**31 - 1, 65_535, 65_535)
 """Limits of every architecture: CUDA C++ Programming Guide, technical specifications."""
 _LEAST_MEMORY = 300 * 10**6
@@ -47,8 +48,12 @@ def _target(text: str) -> str:
     return target
 
 
-def block_of(given: str | Sequence[int]) -> Dim3:
-    """Return the threads of a block: "256", "16,16", (16, 16, 1)."""
+GivenSize = str | int | Sequence[int]
+"""A block or a grid: 256, "16,16", (16, 16, 1)."""
+
+
+def block_of(given: GivenSize) -> Dim3:
+    """Return the threads of a block."""
     block = _size(given, "--block", _MOST_BLOCK, "256 or 16,16")
     if math.prod(block) > _MOST_THREADS:
         raise UsageError(
@@ -57,14 +62,14 @@ def block_of(given: str | Sequence[int]) -> Dim3:
     return block
 
 
-def grid_of(given: str | Sequence[int]) -> Dim3:
+def grid_of(given: GivenSize) -> Dim3:
     """Return the blocks of a grid."""
     return _size(given, "--grid", _MOST_GRID, "4096 or 64,64")
 
 
-def _size(given: str | Sequence[int], option: str, most: Dim3, example: str) -> Dim3:
-    texts = re.split(r"[,x×]", given.strip("() ")) if isinstance(given, str) else map(str, given)
-    parts = [text.strip() for text in texts]
+def _size(given: GivenSize, option: str, most: Dim3, example: str) -> Dim3:
+    text = str(given) if isinstance(given, str | int) else ",".join(map(str, given))
+    parts = [part.strip() for part in re.split(r"[,x×]", text.strip("() "))]
     if not 1 <= len(parts) <= 3 or not all(re.fullmatch(r"[0-9]{1,10}", part) for part in parts):
         raise UsageError(f"{option} {given!s:.60} is not X, X,Y or X,Y,Z", f"such as {option} {example}")
     x, y, z = (*map(int, parts), *[1] * (3 - len(parts)))
