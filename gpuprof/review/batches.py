@@ -10,7 +10,7 @@ from gpuprof.diagnose.ranking import numbered
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel
-from gpuprof.review.slices import given_up, reviewed_slice, slices_of
+from gpuprof.review.slices import reviewed_slice, slices_of, without_code
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
 from gpuprof.sass.tools.disassemble import Disassembler, brings, disassembler_for, find_disassemblers
 from gpuprof.workers import done_by_workers, processors
@@ -22,6 +22,7 @@ _LITTLE_BYTES = 4000 * INSTRUCTION_BYTES
 """So much is done before processes are ready for it."""
 _PATIENCE_S, _PATIENCE_S_PER_BYTE = 60.0, 0.005 / INSTRUCTION_BYTES
 """A slice may take thirty times as long as on a slow machine."""
+_GIVEN_UP = "reading them crashed or took too long"
 
 
 def disassemblers_for(kernels: Sequence[CompiledKernel]) -> tuple[Disassembler, ...]:
@@ -114,4 +115,4 @@ def _reviewed_slices(
             yield piece, work(piece)
         return
     for piece, results in done_by_workers(slices, work, count, patience_s):
-        yield piece, results or [given_up(own[number]) for number in piece]
+        yield piece, results or [without_code(own[number], _GIVEN_UP) for number in piece]

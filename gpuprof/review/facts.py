@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -70,6 +70,13 @@ class CodeFacts(KernelCode):
         """Return the divisions, roots and slow functions that instructions were written for."""
         return operations(self)
 
+    @property
+    def own_arrays(self) -> Sequence[Instruction]:
+        """Return its accesses of arrays, without those of sines, cosines and tangents of large arguments."""
+        arrays = self.local_memory.arrays
+        library = [*self.library, *(operation.slow_code for operation in self.operations)] if arrays else []
+        return [access for access in arrays if not any(access.address in span for span in library)]
+
     @cached_property
     def occupancy(self) -> CodeOccupancy | None:
         """Return its theoretical occupancy; None if block or limits are not known."""
@@ -81,21 +88,16 @@ class CodeFacts(KernelCode):
         block = block_of(self)
         return math.prod(block) if block is not None else None
 
-    def depth(self, offset: int | None) -> int:
+    def depth(self, offset: int) -> int:
         """Return how many loops are around an instruction."""
-        loop = self.innermost.get(offset) if offset is not None else None
+        loop = self.innermost.get(offset)
         return self.loops[loop].depth if loop is not None else 0
 
     def place(self, instruction: Instruction) -> Location:
         """Return where an instruction is."""
         file, line = self.lines.get(instruction.address, (None, None))
-        return Location(
-            file=file,
-            line=line,
-            pc=instruction.address,
-            sass=str(instruction),
-            loops=self.depth(instruction.address),
-        )
+        offset = instruction.address
+        return Location(file=file, line=line, pc=offset, sass=str(instruction), loops=self.depth(offset))
 
     def places(self, instructions: Iterable[Instruction]) -> tuple[tuple[Location, ...], int]:
         """Return the first places of these instructions, those deepest in loops first, and how many are left out."""

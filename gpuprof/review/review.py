@@ -37,7 +37,9 @@ def review(
     kernels = _labelled([kernel for module in modules for kernel in module.kernels], request)
     notes = [note for module in modules for note in module.notes]
     if not kernels and not any(module.form == "ptx" for module in modules):
-        raise InputError(_nothing(request) + "".join(f": {note}" for note in notes[:1]), READS)
+        files = ", ".join(f"{name:.100}" for name in request.files)
+        chosen = f" whose name has {request.kernel!r:.80}" if request.kernel is not None else ""
+        raise InputError(": ".join((files, f"no kernel{chosen}", *notes[:1])), READS)
     tools = [tool for module in modules for tool in module.tools]
     tools += map(str, disassemblers_for(kernels))
     refused = {item.file for item in unreviewed}
@@ -71,9 +73,3 @@ def _labelled(kernels: Sequence[CompiledKernel], request: ReviewRequest) -> list
     names = [kernel.name if request.keep_private else clean_text(kernel.name) for kernel in kernels]
     labels = label_kernels(names)
     return [replace(kernel, label=label) for kernel, label in zip(kernels, labels, strict=True)]
-
-
-def _nothing(request: ReviewRequest) -> str:
-    files = ", ".join(f"{name:.100}" for name in request.files)
-    chosen = f" whose name has {request.kernel!r:.80}" if request.kernel is not None else ""
-    return f"{files}: no kernel{chosen}"

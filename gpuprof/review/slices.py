@@ -59,7 +59,7 @@ def reviewed_slice(kernels: Sequence[CompiledKernel]) -> list[ReviewedKernel]:
     readable = [kernel for kernel, why in zip(kernels, unreadable, strict=True) if why is None]
     codes = iter(_disassembled(tool, readable) if tool is not None else ())
     return [
-        _reviewed(kernel, next(codes)) if why is None else _without_code(kernel, why)
+        _reviewed(kernel, next(codes)) if why is None else without_code(kernel, why)
         for kernel, why in zip(kernels, unreadable, strict=True)
     ]
 
@@ -93,7 +93,7 @@ def _disassembled(tool: Disassembler, kernels: Sequence[CompiledKernel]) -> list
 
 def _reviewed(kernel: CompiledKernel, code: tuple[Instruction, ...] | str) -> ReviewedKernel:
     if isinstance(code, str):
-        return _without_code(kernel, code)
+        return without_code(kernel, code)
     lines = kernel.lines or {}
     if kernel.lines is None and kernel.cubin:
         tables = _tables(kernel.cubin, innermost=kernel.launch is None)
@@ -106,7 +106,7 @@ def _reviewed(kernel: CompiledKernel, code: tuple[Instruction, ...] | str) -> Re
             CodeFacts(kernel=kernel, code=without_padding(code), lines=lines, arch=_arch(kernel.target))
         )
     except _BROKEN as error:
-        return _without_code(kernel, f"{type(error).__name__}: {error}")
+        return without_code(kernel, f"{type(error).__name__}: {error}")
 
 
 @lru_cache(maxsize=2)
@@ -124,15 +124,11 @@ def _arch(target: str) -> ArchSpec | None:
     return SpecLibrary().arch(target.rstrip("af")) if _TARGET.fullmatch(target) else None
 
 
-def _without_code(kernel: CompiledKernel, why: str) -> ReviewedKernel:
+def without_code(kernel: CompiledKernel, why: str) -> ReviewedKernel:
+    """Return the review of a kernel whose instructions are not known."""
     kernel = _noted(kernel, f"Its instructions could not be read: {why:.300}.")
     return reviewed_kernel(CodeFacts(kernel=kernel, code=(), lines={}, arch=_arch(kernel.target), unread=f"{why:.300}"))
 
 
 def _noted(kernel: CompiledKernel, note: str) -> CompiledKernel:
     return replace(kernel, notes=(*kernel.notes, note))
-
-
-def given_up(kernel: CompiledKernel) -> ReviewedKernel:
-    """Return the review of a kernel whose process crashed or took too long."""
-    return _without_code(kernel, "reading them crashed or took too long")

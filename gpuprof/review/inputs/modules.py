@@ -95,10 +95,10 @@ def _is_packed(look: Look) -> bool:
 
 def _check_options(request: ReviewRequest, readers: Sequence[_Reader]) -> None:
     """Raise UsageError if options are for sources, and no file is one: they would change nothing."""
-    options = request.compiler_options()
+    options = " ".join(request.compiler_options())
     if options and source_modules not in readers:
         raise UsageError(
-            f"{' '.join(options):.100}: none of the files is a source, so nothing is compiled with that",
+            f"{options:.100}: none of the files is a source, so nothing is compiled with that",
             "name a .cu, or leave it out",
         )
 
@@ -109,12 +109,13 @@ def _parts(file: PlainFile, reader: _Reader, choice: KernelChoice) -> Sequence[K
     if reader is source_modules:
         builds = choice.request.builds.get(file.name, (Build(),))
         requests = [choice.request.built_as(build).built_as(choice.request.torch or Build()) for build in builds]
-    parts = []
-    for request in requests:
-        each = reader in (source_modules, ptx_modules) and len(request.targets) > 1
-        for targets in [(target,) for target in request.targets] if each else [request.targets]:
-            parts.append(replace(choice, request=replace(request, targets=targets)))
-    return parts
+    if reader in (source_modules, ptx_modules):
+        requests = [part for request in requests for part in _by_target(request)]
+    return [replace(choice, request=request) for request in requests]
+
+
+def _by_target(request: ReviewRequest) -> Sequence[ReviewRequest]:
+    return [replace(request, targets=(target,)) for target in request.targets] or [request]
 
 
 def _modules(file: PlainFile, reader: _Reader, choice: KernelChoice) -> list[InputModule]:
