@@ -1,4 +1,4 @@
-"""A request from what a user writes, on the command line or in Python."""
+"""A request made of the options of the command line, or of arguments in Python."""
 
 from __future__ import annotations
 

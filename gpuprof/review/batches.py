@@ -20,7 +20,8 @@ Progress = Callable[[int, int], None]
 
 _LITTLE_BYTES = 4000 * INSTRUCTION_BYTES
 """So much is done before processes are ready for it."""
-_PATIENCE_S, _PATIENCE_S_PER_BYTE = 60.0, 0.005 / INSTRUCTION_BYTES
+_PATIENCE_S = 60.0
+_PATIENCE_S_PER_BYTE = 0.005 / INSTRUCTION_BYTES
 """A slice may take thirty times as long as on a slow machine."""
 _GIVEN_UP = "reading them crashed or took too long"
 

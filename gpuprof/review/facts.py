@@ -1,4 +1,4 @@
-"""One kernel's code with what follows from it: all that a rule reads."""
+"""The facts of one kernel that rules read, each derived from its code once."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class CodeFacts(KernelCode):
 
     @cached_property
     def accesses(self) -> tuple[CodeAccess, ...]:
-        """Return its memory instructions and what their requests cost."""
+        """Return its memory instructions and the costs of their requests."""
         return accesses_of(self, self.innermost)
 
     @cached_property
     def addresses(self) -> KernelAddresses | None:
-        """Return what its addresses are made of; None if its jumps are not known, or it is too long."""
+        """Return the formulas of its addresses; None if its jumps are not known, or it is too long."""
         return kernel_addresses(self)
 
     @cached_property
@@ -56,7 +56,7 @@ class CodeFacts(KernelCode):
 
     @cached_property
     def matrix(self) -> tuple[tuple[Instruction, MatrixOpcode], ...]:
-        """Return its matrix instructions, and what each computes."""
+        """Return its matrix instructions with their shapes and types."""
         items = self.named(*(name for name in self.by_name if name.endswith("MMA")))
         return tuple((item, known) for item in items if (known := matrix_opcode(item.opcode)) is not None)
 
@@ -94,7 +94,7 @@ class CodeFacts(KernelCode):
         return self.loops[loop].depth if loop is not None else 0
 
     def place(self, instruction: Instruction) -> Location:
-        """Return where an instruction is."""
+        """Return the place of an instruction."""
         file, line = self.lines.get(instruction.address, (None, None))
         offset = instruction.address
         return Location(file=file, line=line, pc=offset, sass=str(instruction), loops=self.depth(offset))

@@ -1,4 +1,4 @@
-"""What a user writes of architectures, sizes, arguments and macros, as values. Raises UsageError if it is wrong."""
+"""Architectures, sizes, arguments and macros, parsed from options. Raises UsageError for wrong ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEAST_MEMORY = 300 * 10**6
 _NUMBER = re.compile(r"([+-]?(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20}))([A-Za-z]{0,2})")
 _PREFIXES = {**DECIMAL_PREFIXES, **BINARY_PREFIXES}
 STANDARDS = ("c++03", "c++11", "c++14", "c++17", "c++20", "c++23")
-"""What NVRTC 13 takes for --std; older ones take fewer."""
+"""Values of --std that NVRTC 13 takes; older ones take fewer."""
 _OWN_OPTIONS = {
     **dict.fromkeys(("arch", "gpu-architecture", "gencode", "generate-code", "code", "gpu-code"), "--arch"),
     "std": "--std",

@@ -115,5 +115,5 @@ def is_upper_bound(code: KernelCode, resources: KernelResources) -> bool:
 
 
 def _needs_dynamic(code: KernelCode, resources: KernelResources) -> bool:
-    """Return whether the kernel has no other shared memory than what the launch gives it."""
+    """Return whether all shared memory of the kernel is dynamic."""
     return code.unread is None and not resources.static_shared_bytes and not code.has_any([_ADDRESS_SPACE_QUERY])

@@ -1,4 +1,4 @@
-"""Reviews the compiled kernels of files: what they take, how they loop, what they touch, what to change."""
+"""Review of the compiled kernels of files: resources, loops, memory accesses, findings."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ from gpuprof.read.plain_file import known_as
 from gpuprof.review.batches import Progress, disassemblers_for, reviewed_kernels, unread_targets
 from gpuprof.review.contract import REVIEW_VERSION, Review, ReviewedModule, UnreviewedFile
 from gpuprof.review.file_findings import file_findings
-from gpuprof.review.inputs.modules import Refuse, modules_of
+from gpuprof.review.inputs.modules import Refused, modules_of
 from gpuprof.review.inputs.request import READS, ReviewRequest
 from gpuprof.review.kernel import CompiledKernel, InputModule
 
 
 def review(
-    request: ReviewRequest, version: str, progress: Progress = lambda *_: None, refuse: Refuse | None = None
+    request: ReviewRequest,
+    version: str,
+    progress: Progress = lambda *_: None,
+    refused: list[GpuprofError] | None = None,
 ) -> Review:
-    """Review what is asked for; `progress` gets how far it is.
+    """Review the requested files; `progress` gets the bytes of code that are done, and of how many.
 
     Raises InputError and DamagedInput for files, EnvironmentProblem if a tool is missing: for the first file, or with
-    `refuse`, which gets the others, if no file can be reviewed.
+    `refused`, which gets the errors of the others, if no file can be reviewed.
     """
-    unreviewed: list[UnreviewedFile] = []
-
-    def left_out(file: str, error: GpuprofError) -> None:
-        unreviewed.append(UnreviewedFile(file=file, why=error.message))
-        if refuse is not None:
-            refuse(file, error)
-
-    modules = modules_of(request, left_out if refuse is not None else None)
+    left_out: list[Refused] = []
+    modules = modules_of(request, left_out if refused is not None else None)
+    if refused is not None:
+        refused += [error for _, error in left_out]
     kernels = _labelled([kernel for module in modules for kernel in module.kernels], request)
     notes = [note for module in modules for note in module.notes]
     if not kernels and not any(module.form == "ptx" for module in modules):
@@ -42,22 +41,21 @@ def review(
         raise InputError(": ".join((files, f"no kernel{chosen}", *notes[:1])), READS)
     tools = [tool for module in modules for tool in module.tools]
     tools += map(str, disassemblers_for(kernels))
-    refused = {item.file for item in unreviewed}
+    names = {file for file, _ in left_out}
+    not_reviewed = [f"not reviewed: {error.message}" for _, error in left_out]
     result = Review(
         schema_version=REVIEW_VERSION,
         gpuprof_version=version,
-        files=_read(request, modules, refused),
+        files=_read(request, modules, names),
         tools=tuple(dict.fromkeys(tools)),
         modules=tuple(
             ReviewedModule(origin=module.origin, target=module.target, form=module.form, kernels=module.holds)
             for module in modules
         ),
         kernels=tuple(reviewed_kernels(kernels, progress)),
-        findings=file_findings(modules, request, refused),
-        unreviewed=tuple(unreviewed),
-        notes=tuple(
-            dict.fromkeys((*unread_targets(kernels), *(f"not reviewed: {item.why}" for item in unreviewed), *notes))
-        ),
+        findings=file_findings(modules, request, names),
+        unreviewed=tuple(UnreviewedFile(file=file, why=error.message) for file, error in left_out),
+        notes=tuple(dict.fromkeys((*unread_targets(kernels), *not_reviewed, *notes))),
     )
     return result if request.keep_private else without_private(result, request.path_maps)
 

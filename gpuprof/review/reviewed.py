@@ -58,7 +58,7 @@ def _arguments(kernel: CompiledKernel) -> tuple[KernelArgument, ...]:
 
 
 def _assumptions(facts: CodeFacts) -> tuple[str, ...]:
-    """Return what the costs of accesses rest on if some are known."""
+    """Return the assumptions behind the costs of accesses if some are known."""
     for access in facts.accesses:
         if access.sectors_per_request is not None or access.wavefronts_per_request is not None:
             return assumptions_of(facts)

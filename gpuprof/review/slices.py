@@ -21,7 +21,8 @@ from gpuprof.sass.instruction import Instruction, without_padding
 from gpuprof.sass.tools.disassemble import Disassembler, disassembled, disassembler_for
 from gpuprof.sass.tools.programs import NotFinished
 
-_LEAST_BYTES, _MOST_BYTES = 8_000 * INSTRUCTION_BYTES, 100_000 * INSTRUCTION_BYTES
+_LEAST_BYTES = 8_000 * INSTRUCTION_BYTES
+_MOST_BYTES = 100_000 * INSTRUCTION_BYTES
 """Code of one call of nvdisasm: its start alone takes as long as 15,000 instructions, of which most are repeated."""
 _MOST_KERNELS = 200
 _TARGET = re.compile(r"sm_\d{2,3}[af]?")

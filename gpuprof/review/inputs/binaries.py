@@ -101,7 +101,7 @@ def _unpacked(
 
 
 def _compiled(entry: FatEntry, origin: str, wanted: str, choice: KernelChoice, name: str, kernels: int) -> InputModule:
-    """Return what ptxas makes of PTX for an architecture without machine code; the PTX if it can make nothing."""
+    """Return PTX compiled for an architecture without machine code; the PTX itself if it does not compile."""
     note = f"{name}: has no code for {wanted}; its PTX for {entry.target} was compiled as a driver would"
     try:
         return compiled_ptx(ptx_of(entry), f"{origin} ({entry.target})", wanted, choice, origin=origin, notes=(note,))

@@ -1,4 +1,4 @@
-"""Finds what a file is, by content first and then by name, and turns it into modules of compiled kernels."""
+"""Files of any kind into modules of compiled kernels; the kind follows from the content first, then from the name."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ _OTHERS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ((".json",), "has no GPU code", "name the .cubin beside it; of a build: --compile-commands FILE"),
     ((".ttir", ".ttgir", ".llir", ".source"), "is intermediate code of Triton", "name the .cubin beside it"),
 )
-"""How names of files without use end, what these are, and what to name instead."""
+"""Ends of the names of files without GPU code, their kind, and a hint what to name instead."""
 
 
-Refuse = Callable[[str, GpuprofError], None]
-"""Called with each file that cannot be reviewed, and why."""
+Refused = tuple[str, GpuprofError]
+"""A file that cannot be reviewed, and why."""
 _Reader = Callable[[Path, str, KernelChoice], Iterable[InputModule]]
 
 
-def modules_of(request: ReviewRequest, refuse: Refuse | None = None) -> tuple[InputModule, ...]:
+def modules_of(request: ReviewRequest, left_out: list[Refused] | None = None) -> tuple[InputModule, ...]:
     """Return the device code of the files, only with kernels that are asked for. Raises InputError and DamagedInput.
 
-    `refuse`, if it is given, is called with the files that cannot be read, and with the architectures that a source
-    cannot be compiled for, if others can.
+    `left_out`, if it is given, gets the files that cannot be read, and the sources that cannot be compiled for an
+    architecture, if others can.
     """
     choice = KernelChoice(request, kernel_pattern(request.kernel, "--kernel") if request.kernel is not None else None)
     modules: list[InputModule] = []
-    refused: list[tuple[str, GpuprofError]] = []
+    refused: list[Refused] = []
     with ExitStack() as stack:
         files: list[tuple[PlainFile, _Reader]] = []
         for name in request.files:
@@ -75,16 +75,15 @@ def modules_of(request: ReviewRequest, refuse: Refuse | None = None) -> tuple[In
                     if isinstance(error, UsageError) and len(parts) == 1 and file.name not in request.builds:
                         raise
                     refused.append((file.name, error))
-    if refused and (refuse is None or not modules):
+    if refused and (left_out is None or not modules):
         raise refused[0][1]
     try:
         chosen = _chosen(modules, choice)
     except GpuprofError as error:
-        # What was asked for may be in the files that cannot be read.
+        # The kernel may be in the files that cannot be read.
         raise (refused[0][1] if refused else error) from None
-    for name, why in refused:
-        if refuse is not None:
-            refuse(name, why)
+    if left_out is not None:
+        left_out += refused
     return chosen
 
 
@@ -130,7 +129,7 @@ def _modules(file: PlainFile, reader: _Reader, choice: KernelChoice) -> list[Inp
 
 
 def _reader(file: PlainFile) -> _Reader:
-    """Return what reads a file. Raises InputError if nothing does."""
+    """Return the reader of a file. Raises InputError if there is none."""
     if os.path.isdir(file.path):  # noqa: PTH112 (Path.is_dir fails for names that are too long)
         return triton_modules
     name = file.name.lower()

@@ -1,4 +1,4 @@
-"""Reports of ncu into kernels: the cubins that they embed, one kernel a launch, with what the launch recorded."""
+"""Reports of ncu into kernels: the cubins that they embed, one kernel a launch, with its recorded configuration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Kernels = tuple[str, Mapping[str, CubinKernel]]
 
 
 def report_modules(path: Path, origin: str, choice: KernelChoice) -> Iterator[InputModule]:
-    """Yield the code of a report's launches in their order, by architecture; those without have what was recorded.
+    """Yield the code of a report's launches in their order, by architecture; launches without code, as recorded.
 
     Raises InputError if the report cannot be read.
     """
@@ -69,7 +69,7 @@ def _listed(names: Sequence[str]) -> str:
 def _kernels(report: Report, origin: str, choice: KernelChoice) -> tuple[list[CompiledKernel], dict[str, list[str]]]:
     """Return the kernels of the launches, and the names of those that are none, by why they are none.
 
-    A kernel without code has what the report recorded of it.
+    A kernel without code has its recorded resources.
     """
     read = cache(_kernels_of)
     kernels: list[CompiledKernel] = []

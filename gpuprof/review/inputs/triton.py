@@ -130,7 +130,7 @@ def _declared(cubin: Path, name: str) -> Sequence[tuple[str, str]]:
 
 
 def _names(kernel: CubinKernel, declared: Sequence[tuple[str, str]]) -> tuple[str | None, ...]:
-    """Return names by ordinal, up to where the parameters of the code are others than those declared.
+    """Return names by ordinal, up to the first parameter of the code that is not the one declared.
 
     Triton adds parameters of its own behind them: scratch memory. A type of another size becomes several.
     """
