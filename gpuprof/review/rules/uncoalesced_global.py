@@ -36,6 +36,7 @@ def _of_shape(facts: CodeFacts, name: ShapeName, accesses: Sequence[ExcessAccess
     sectors = access.sectors_per_request or 0.0
     needed = access.needed_per_request or 0.0
     counts, amounts = access_counts(of.access.kind for of in accesses)
+    amounts += amounts_of("sector", sectors=sectors, needed=needed)
     stride = access.lane_stride_bytes
     why: tuple[CaseName, ...] = (name,)
     if stride is not None:
@@ -47,7 +48,7 @@ def _of_shape(facts: CodeFacts, name: ShapeName, accesses: Sequence[ExcessAccess
         _ID,
         [facts.at[of.access.offset] for of in accesses],
         Cases(headline=("per-request", counts), why=why, action=of_shape.action, advice=of_shape.advice),
-        amounts=amounts + amounts_of("sector", sectors=sectors, needed=needed),
+        amounts=amounts,
         evidence=(
             Evidence("", sectors, "sector/request", needed, role="sectors-of-request"),
             *lane_evidence(worst.shape),
