@@ -84,7 +84,13 @@ def _steps(
         then = theoretical_occupancy(launch, arch)
         if then is None or then.fraction <= now.fraction + _EPSILON:
             continue
-        changes = {resource: _value(resource, launch) for resource in LIMITERS if resource in limiters}
+        values: Mapping[LimiterName, int] = {
+            "registers": launch.registers_per_thread,
+            "shared memory": launch.shared_bytes_per_block - launch.reserved_shared_bytes,
+            "block size": launch.threads_per_block,
+            "blocks": launch.threads_per_block,
+        }
+        changes = {resource: value for resource, value in values.items() if resource in limiters}
         case, amounts = step_wording(changes, then.blocks_per_sm, then.fraction)
         for resource, value in changes.items():
             yield OccupancyStep(
@@ -95,14 +101,6 @@ def _steps(
                 sentence=step_sentence(case, amounts),
             )
         return
-
-
-def _value(resource: LimiterName, launch: LaunchResources) -> int:
-    if resource == "registers":
-        return launch.registers_per_thread
-    if resource == "shared memory":
-        return launch.shared_bytes_per_block - launch.reserved_shared_bytes
-    return launch.threads_per_block
 
 
 def together(steps: Sequence[OccupancyStep]) -> Sequence[OccupancyStep]:

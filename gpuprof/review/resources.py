@@ -89,7 +89,7 @@ def occupancy_of(code: KernelCode, resources: KernelResources) -> CodeOccupancy 
     limiters = tuple(name for name in LIMITERS if name in occupancy.limiters)
     warps = occupancy.blocks_per_sm * math.ceil(launch.threads_per_block / arch.limit("threads_per_warp"))
     may_be_less = is_upper_bound(code, resources)
-    needs_dynamic = may_be_less and _needs_dynamic(code, resources)
+    is_all_dynamic = code.unread is None and not static and not code.has_any([_ADDRESS_SPACE_QUERY])
     return CodeOccupancy(
         fraction=occupancy.fraction,
         blocks_per_sm=occupancy.blocks_per_sm,
@@ -102,9 +102,9 @@ def occupancy_of(code: KernelCode, resources: KernelResources) -> CodeOccupancy 
             warps,
             limiters,
             may_be_less=may_be_less,
-            needs_dynamic=needs_dynamic,
+            needs_dynamic=may_be_less and is_all_dynamic,
         ),
-        needs_dynamic=needs_dynamic,
+        needs_dynamic=may_be_less and is_all_dynamic,
     )
 
 
@@ -112,8 +112,3 @@ def is_upper_bound(code: KernelCode, resources: KernelResources) -> bool:
     """Return whether the launch may ask for dynamic shared memory of unknown size, so that occupancy may be lower."""
     may_use_shared = code.unread is not None or code.has_any(_SHARED_OPCODES)
     return resources.dynamic_shared_bytes is None and may_use_shared
-
-
-def _needs_dynamic(code: KernelCode, resources: KernelResources) -> bool:
-    """Return whether all shared memory of the kernel is dynamic."""
-    return code.unread is None and not resources.static_shared_bytes and not code.has_any([_ADDRESS_SPACE_QUERY])

@@ -30,6 +30,9 @@ def _occupancy(facts: CodeFacts) -> Iterator[Finding]:
     has_work_in_flight = facts.has_any(_ASYNCHRONOUS_COPIES) or facts.matrix
     if fits and (per_scheduler >= FEW_WARPS.value or has_work_in_flight):
         return
+    headline = MAIN if fits else ("no-block-fits",)
+    if fits and is_upper_bound(facts, facts.resources):
+        headline = ("at-most",)
     change, of_step = _change(occupancy)
     resources = facts.resources
     shared = (resources.static_shared_bytes or 0) + (resources.dynamic_shared_bytes or 0)
@@ -39,7 +42,7 @@ def _occupancy(facts: CodeFacts) -> Iterator[Finding]:
         _ID,
         (),
         Cases(
-            headline=_headline(facts, occupancy),
+            headline=headline,
             why=("few-resident", "few-by-code") if fits else ("launch-fails",),
             action=("main" if fits else "fit-block", change),
             advice=(*advice, "in-flight") if fits else advice,
@@ -57,12 +60,6 @@ def _occupancy(facts: CodeFacts) -> Iterator[Finding]:
         ),
         is_guess=fits,
     )
-
-
-def _headline(facts: CodeFacts, occupancy: CodeOccupancy) -> tuple[CaseName, ...]:
-    if not occupancy.blocks_per_sm:
-        return ("no-block-fits",)
-    return ("at-most",) if is_upper_bound(facts, facts.resources) else MAIN
 
 
 def _change(occupancy: CodeOccupancy) -> tuple[CaseName, tuple[Amount, ...]]:
