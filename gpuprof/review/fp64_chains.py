@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpuprof.diagnose.facts.code import FP64_SEEDS
 from gpuprof.review.dependents import FP64_OPCODES, names_read, registers_read
 from gpuprof.review.facts import CodeFacts
 from gpuprof.sass.instruction import Instruction
@@ -19,7 +20,6 @@ _FROM_INTEGER = re.compile(r"^I2F(?:P)?\.(?:\w+\.)*F64\b")
 _NARROWS = re.compile(r"^F2F\.(?:\w+\.)*(?:F32|F16|BF16)\.F64\b|^F2I\.(?:\w+\.)*F64\b")
 _LITERAL = re.compile(r"[-|~]*(?:\d|\+?INF|c\[0x[1-9a-f])")
 _COMPILERS_CONSTANT = re.compile(r"c\[0x[1-9a-f]")
-_SEEDS = ("MUFU.RCP64H", "MUFU.RSQ64H")
 _LEAVES = ("ST", "RED", "ATOM", "SHFL")
 _SETS = {"MOV", "IMAD", "UMOV", "UIMAD", "CS2R", "CS2UR", "HFMA2", "UHFMA2"}
 _LOADS_CONSTANT = {"LDC", "ULDC", "LDCU"}
@@ -87,7 +87,7 @@ class _Walk:
         read = [self.values.get(name) for name in registers_read(instruction.operation)]
         chains = [chain for chain in read if chain is not None]
         narrows = bool(chains and _NARROWS.match(instruction.opcode))
-        if _widens(instruction) or is_fp64 or narrows or instruction.opcode.startswith(_SEEDS):
+        if _widens(instruction) or is_fp64 or narrows or instruction.opcode.startswith(FP64_SEEDS):
             chain = self.new_chain() if _widens(instruction) else self._joined(chains)
             chain.instructions.append(instruction)
             chain.is_widened |= _FROM_FLOAT.match(instruction.opcode) is not None

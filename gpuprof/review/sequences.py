@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
+from gpuprof.diagnose.facts.code import FP64_SEEDS
 from gpuprof.review.code import KernelCode
 from gpuprof.review.dependents import dependents, is_last_step, names_read, quotient_parts
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
@@ -85,7 +86,7 @@ _Reader = Callable[[KernelCode, int], LongOperation | None]
 @lru_cache(maxsize=1 << 14)
 def _reader_of(operation: Operation) -> _Reader | None:
     """Return the reader for an instruction that can be the sign of an operation."""
-    if operation.opcode in ("MUFU.RCP64H", "MUFU.RSQ64H"):
+    if operation.opcode in FP64_SEEDS:
         return _in_fp64
     if _INTEGER_SEED.match(operation.opcode):
         return _integer_division
