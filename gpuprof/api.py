@@ -32,8 +32,8 @@ from gpuprof.words.session import worded
 
 if TYPE_CHECKING:
     from gpuprof.annotated.listing import Listing
-    from gpuprof.review.asked import GivenSize
     from gpuprof.review.contract import Review
+    from gpuprof.review.options import GivenSize
 
 
 def load(

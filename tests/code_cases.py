@@ -21,6 +21,6 @@ def case_of(
     arguments: Mapping[int, int] | None = None,
 ) -> CodeFacts:
     """The first kernel of a source as the rules see it."""
-    known = next(iter(compiled_cases(source, target).values())).known
+    known = next(iter(compiled_cases(source, target).values()))
     shape = KnownLaunch(block=block, arguments=arguments or {})
-    return CodeFacts(replace(known, kernel=replace(known.kernel, shape=shape, argument_names=names)))
+    return replace(known, kernel=replace(known.kernel, shape=shape, argument_names=names))

@@ -11,7 +11,6 @@ from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Finding
 from gpuprof.resources import data_dir
-from gpuprof.review.code import KernelCode
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.rules.rule import CodeRule
@@ -66,7 +65,7 @@ def case_of(
         shape=KnownLaunch(block=BLOCK),
     )
     arch = SpecLibrary(folders=(data_dir("specs"),)).arch(target.rstrip("af"))
-    return CodeFacts(KernelCode(kernel=compiled, code=without_padding(code), lines=lines or {}, arch=arch))
+    return CodeFacts(kernel=compiled, code=without_padding(code), lines=lines or {}, arch=arch)
 
 
 def told(case: CodeFacts, rules: tuple[CodeRule, ...], rule: str) -> list[Finding]:

@@ -67,7 +67,7 @@ def test_one_that_hangs_is_asked_once_for_all_kernels_of_a_slice(
     hangs = tool(tmp_path, f"echo x >> {asked}; exec sleep 100")
     monkeypatch.setattr(disassembling, "_PATIENCE_S", 0.5)
     monkeypatch.setattr(slices, "disassembler_for", lambda _: hangs)
-    told = slices.reviewed_slice([(number, unread(f"k{number}")) for number in range(4)])
+    told = slices.reviewed_slice([unread(f"k{number}") for number in range(4)])
     assert asked.read_text() == "x\n"
     assert all(len(kernel.notes) == 1 for kernel in told)
 

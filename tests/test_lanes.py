@@ -525,7 +525,7 @@ STATEMENTS = "\n".join(f"out[{text}] = {index};" for index, (text, _) in enumera
 
 
 def of_kernel(target: str, name: str, block: Dim3 = (256, 1, 1), n: int | None = 1024) -> list[Access]:
-    code = compiled_cases(SOURCE.replace("STATEMENTS", STATEMENTS), target)[name].known.code
+    code = compiled_cases(SOURCE.replace("STATEMENTS", STATEMENTS), target)[name].code
     pointers = [POINTER] if name == "expressions" else [POINTER, POINTER]
     constants = constants_for(target, block, (64, 1, 1), [*pointers, ArgumentBytes(4, n)])
     return sorted((access for access in accesses(code, block, constants) if access.runs), key=lambda item: item.address)

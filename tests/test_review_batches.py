@@ -15,8 +15,8 @@ from msgspec import structs
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review import batches, slices
 from gpuprof.review.batches import disassemblers_for, reviewed_kernels, unread_targets
-from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import ReviewedKernel
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.reviewed import reviewed_kernel
 from gpuprof.sass.binary.cubin import CubinKernel, kernel_code
@@ -85,11 +85,11 @@ def test_kernels_come_in_their_order_and_progress_comes_to_its_end() -> None:
 @pytest.mark.compilers
 @needs_cuda_wheels
 def test_launches_of_the_same_code_are_reviewed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+    asked: list[int | None] = []
 
-    def noted(code: KernelCode, number: int) -> ReviewedKernel:
-        asked.append(number)
-        return reviewed_kernel(code, number)
+    def noted(facts: CodeFacts) -> ReviewedKernel:
+        asked.append(facts.kernel.launch)
+        return reviewed_kernel(facts)
 
     monkeypatch.setattr(slices, "reviewed_kernel", noted)
     (kernel,) = kernels(1)
@@ -139,7 +139,7 @@ def test_code_that_no_nvdisasm_here_reads_is_answered_with_the_one_that_does(
     assert disassemblers_for([]) == ()
     (note,) = unread_targets([chosen, chosen])
     assert target in note and ("pip install" in note or "sm_70" in note)
-    (told,) = slices.reviewed_slice([(0, chosen)])
+    (told,) = slices.reviewed_slice([chosen])
     assert len(told.notes) == 1
 
 

@@ -56,5 +56,5 @@ def test_no_instruction_ends_a_review(
     code = tuple(filter(None, (instruction_of(text, 16 * number) for number, text in texts)))
     binary, shape = CubinKernel(mangled="k", code=bytes(16 * len(lines))), KnownLaunch(block=block)
     kernel = CompiledKernel(name="k", target=target, origin="k", cubin=b"", kernel=binary, shape=shape, lines={})
-    told = slices._reviewed(0, kernel, code)
+    told = slices._reviewed(kernel, code)
     assert not [note for note in told.notes if "could not be read" in note]

@@ -98,7 +98,7 @@ def test_launches_without_code_have_what_the_report_recorded_of_them(
     report = structs.replace(report_of(*launches), devices=(RecordedDevice(compute_capability="8.0"),))
     monkeypatch.setattr(inputs, "read_ncu_rep", lambda *_, **__: report)
     _, bare, absent = [kernel for module in modules(file) for kernel in module.kernels]
-    told = reviewed_slice([(1, bare)])[0]
+    told = reviewed_slice([bare])[0]
     assert (told.target, told.launch, bool(told.unreviewed)) == ("sm_80", 1, True)
     taken = told.resources
     assert (taken.registers, taken.static_shared_bytes, taken.dynamic_shared_bytes) == (40, 1024, 2048)
@@ -106,7 +106,7 @@ def test_launches_without_code_have_what_the_report_recorded_of_them(
     assert told.occupancy is not None
     assert (told.occupancy.blocks_per_sm, told.occupancy.fraction) == (12, 0.75)
     assert told.findings == ()
-    unknown = reviewed_slice([(2, absent)])[0]
+    unknown = reviewed_slice([absent])[0]
     assert (unknown.resources.static_shared_bytes, unknown.occupancy) == (None, None)
     assert "absent" in (unknown.unreviewed or "")
 

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.code_against_counters import main
 from gpuprof.model.recorded import Dim3
-from gpuprof.review.code import KernelCode
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.memory import accesses_of, assumptions_of
 from gpuprof.sass.binary.cubin import CubinKernel
@@ -30,7 +30,7 @@ def known(
     target: str = "sm_80",
     arguments: Mapping[int, int] | None = None,
     required: Dim3 | None = None,
-) -> KernelCode:
+) -> CodeFacts:
     """A kernel of these instructions with a pointer and a number as parameters."""
     code = parse_sass("\n".join(f"/*{16 * at:04x}*/ {line} ;" for at, line in enumerate((*lines, "EXIT"))))
     kernel = CubinKernel(
@@ -38,7 +38,7 @@ def known(
     )
     shape = KnownLaunch(block=block, arguments=arguments or {})
     compiled = CompiledKernel(name="k", target=target, origin="k.cubin", cubin=b"", kernel=kernel, shape=shape)
-    return KernelCode(kernel=compiled, code=code, lines={0x20: ("k.cu", 7)}, arch=None)
+    return CodeFacts(kernel=compiled, code=code, lines={0x20: ("k.cu", 7)}, arch=None)
 
 
 def costs(*lines: str, **given: object) -> list[tuple[str, float | None, float | None]]:

@@ -108,9 +108,9 @@ SOURCE = HEAD + "".join(
 
 
 def case_of(name: str, target: str, block: Dim3 = ROW, arguments: Mapping[int, int] | None = None) -> CodeFacts:
-    known = compiled_cases(SOURCE, target)[name].known
+    known = compiled_cases(SOURCE, target)[name]
     shape = KnownLaunch(block=block, arguments=arguments or {})
-    return CodeFacts(replace(known, kernel=replace(known.kernel, shape=shape)))
+    return replace(known, kernel=replace(known.kernel, shape=shape))
 
 
 IDS = ("uncoalesced-global", "shared-bank-conflict", "narrow-access", "atomic-contention")
@@ -200,4 +200,4 @@ INDEXED = ("S2R R1, SR_TID.X", "IMAD.WIDE.U32 R2, R1, 0x1000, c[0x0][0x160]")
     ],
 )  # fmt: skip
 def test_rules_on_instructions_by_hand(lines: tuple[str, ...], expected: list[tuple[str, str, list[float]]]) -> None:
-    assert [entry[:3] for entry in said(CodeFacts(known(*lines)))] == expected
+    assert [entry[:3] for entry in said(known(*lines))] == expected

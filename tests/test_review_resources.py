@@ -18,12 +18,11 @@ from gpuprof.hardware.specs import ArchSpec
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
 from gpuprof.model.session import Finding
 from gpuprof.read.ncu_rep import read_ncu_rep
-from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import CodeOccupancy
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.registry import CODE_RULES
-from gpuprof.review.resources import local_memory_of, occupancy_of, resources_of
+from gpuprof.review.resources import occupancy_of, resources_of
 from gpuprof.sass.binary.cubin import CubinKernel, InnerFunction, kernel_code, read_cubin
 from gpuprof.sass.binary.local_memory import LocalMemory, local_memory
 from gpuprof.sass.instruction import parse_sass
@@ -52,15 +51,15 @@ def made(
     block: tuple[int, int, int] | None = (256, 1, 1),
     dynamic: int | None = None,
     cubin: bytes = b"",
-) -> KernelCode:
+) -> CodeFacts:
     """A kernel of these instructions, one a line."""
     text = "\n".join(f"/*{16 * index:04x}*/ {line} ;" for index, line in enumerate(sass.strip().splitlines()))
     shape = KnownLaunch(block=block, dynamic_shared_bytes=dynamic)
     compiled = CompiledKernel(name="k", target=target, origin="k.cubin", cubin=cubin, kernel=kernel, shape=shape)
-    return KernelCode(kernel=compiled, code=parse_sass(text), lines={}, arch=arch(target))
+    return CodeFacts(kernel=compiled, code=parse_sass(text), lines={}, arch=arch(target))
 
 
-def occupancy(code: KernelCode) -> CodeOccupancy:
+def occupancy(code: CodeFacts) -> CodeOccupancy:
     computed = occupancy_of(code, resources_of(code, {}))
     assert computed is not None
     return computed
@@ -135,7 +134,7 @@ def test_what_a_cubin_says_is_what_the_report_counted() -> None:
     ],
 )  # fmt: skip
 def test_occupancy_and_its_next_step_by_hand(
-    code: KernelCode, blocks: int, fraction: float, limiters: tuple[str, ...], steps: list[tuple[str, int, int, float]]
+    code: CodeFacts, blocks: int, fraction: float, limiters: tuple[str, ...], steps: list[tuple[str, int, int, float]]
 ) -> None:
     computed = occupancy(code)
     assert (computed.blocks_per_sm, computed.limiters) == (blocks, limiters)
@@ -224,17 +223,17 @@ GUESSED = "STL [R1], R4\nSTL [R1+0x80], R5\nIMAD R3, R0, 0x4, R1\nLDL R2, [R3]\n
 
 
 def test_arrays_that_are_indexed_and_what_functions_save_are_told_apart() -> None:
-    local = local_memory_of(made(sass="STL.128 [R1], R4\nIMAD R3, R0, 0x4, R1\nLDL R2, [R3]"))
+    local = made(sass="STL.128 [R1], R4\nIMAD R3, R0, 0x4, R1\nLDL R2, [R3]").local_memory
     assert [access.address for access in local.arrays] == [0x00, 0x20]
     assert (local.spills, local.guessed) == ((), False)
     # Spills behind an array are a guess, and not counted.
-    local = local_memory_of(made(sass=GUESSED))
+    local = made(sass=GUESSED).local_memory
     assert ([access.address for access in local.spills], local.guessed) == ([0x10, 0x50], True)
     assert resources_of(made(sass=GUESSED), {}).spills is None
     # What a function saves for its caller counts as spills.
     kernel = structs.replace(EMPTY, inner=(InnerFunction(name="f", offset=0x20, size_bytes=0x30),))
     saves = "LEA R3, R0, R1, 0x2\nSTL [R3], R4\nSTL [R1], R16\nLDL R16, [R1]\nRET"
-    local = local_memory_of(made(sass=saves, kernel=kernel))
+    local = made(sass=saves, kernel=kernel).local_memory
     assert [access.address for access in local.spills] == [0x20, 0x30]
     assert [access.address for access in local.arrays] == [0x10]
 
@@ -321,9 +320,8 @@ def _bytes(local: LocalMemory, opcode: str) -> int:
 # Rules.
 
 
-def findings(code: KernelCode, rule: str) -> list[Finding]:
-    case = CodeFacts(code)
-    return [with_sentences(finding) for item in CODE_RULES if item.id == rule for finding in item.check(case)]
+def findings(code: CodeFacts, rule: str) -> list[Finding]:
+    return [with_sentences(finding) for item in CODE_RULES if item.id == rule for finding in item.check(code)]
 
 
 def test_spills_and_arrays_are_told_with_their_instructions() -> None:

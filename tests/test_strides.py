@@ -30,7 +30,7 @@ TILED = (
 
 
 def causes(source: str, target: str = "sm_90", names: tuple[str | None, ...] = ("o", "a", "n")) -> list[str]:
-    return list(dict.fromkeys(unknown_causes(case_of(source, target, names=names).known).values()))
+    return list(dict.fromkeys(unknown_causes(case_of(source, target, names=names)).values()))
 
 
 def sass(*lines: str) -> tuple[Instruction, ...]:
@@ -56,10 +56,10 @@ def test_a_stride_that_is_an_argument_is_named_with_what_it_costs(target: str) -
 @needs_cuda_wheels
 def test_costs_are_those_of_the_formula_for_sectors() -> None:
     case = case_of(STRIDED)
-    addresses = kernel_addresses(case.known)
+    addresses = kernel_addresses(case)
     assert addresses is not None
     item = next(item for item in addresses.of.values() if item.times)
-    assert [str(part) for part in stride_arguments(case.known, item)] == ["2"]
+    assert [str(part) for part in stride_arguments(case, item)] == ["2"]
     # 32 lanes of 4 B that lie 8 B, 16 B and 32 B apart span 8, 16 and 32 sectors of 32 B.
     assert [costs_of_values(item)[value] for value in (1, 2, 4, 8, 256)] == [4, 8, 16, 32, 32]
     assert cost_words(item) == COST

@@ -209,7 +209,7 @@ def _reviewed(request: ReviewRequest, refused: list[GpuprofError]) -> Review:
     from gpuprof.review.review import review
 
     with unwinding(), CodeProgress() as progress:
-        return review(request, __version__, progress, lambda _, error: refused.append(error))
+        return review(request, __version__, progress, refused)
 
 
 def _refuse_unreviewed(review: Review) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
+from gpuprof.model.groups import collected
 from gpuprof.sass.dataflow.addresses import LaneAddress
 from gpuprof.sass.patterns.lane_shapes import WIDE_BYTES
 
@@ -18,12 +18,13 @@ AdjacentWords = Sequence[LaneAddress]
 
 def adjacent_words(items: Iterable[LaneAddress]) -> list[AdjacentWords]:
     """Return the groups of adjacent words that are accessed together: same kind, width and conditions."""
-    groups: defaultdict[tuple[object, ...], list[LaneAddress]] = defaultdict(list)
-    for item in items:
-        request = item.request
-        key = item.base, item.block, item.instruction.predicate, request.kind, request.width_bytes
-        groups[key].append(item)
-    return [run for group in groups.values() for run in _runs(group) if _is_of_one_thread(run)]
+    groups = collected((_together(item), item) for item in items)
+    return [run for group in groups for run in _runs(group) if _is_of_one_thread(run)]
+
+
+def _together(item: LaneAddress) -> Hashable:
+    request = item.request
+    return item.base, item.block, item.instruction.predicate, request.kind, request.width_bytes
 
 
 def widest_bytes(run: AdjacentWords) -> int:
@@ -39,9 +40,8 @@ def wide_accesses(run: AdjacentWords) -> int:
 
 
 def _runs(group: Iterable[LaneAddress]) -> Iterator[AdjacentWords]:
-    first_of: dict[int, LaneAddress] = {}
-    for item in sorted(group, key=lambda item: item.instruction.address):
-        first_of.setdefault(item.offset, item)
+    by_address = sorted(group, key=lambda item: item.instruction.address, reverse=True)
+    first_of = {item.offset: item for item in by_address}
     run: list[LaneAddress] = []
     for offset in sorted(first_of):
         if run and offset != run[-1].offset + run[-1].request.width_bytes:

@@ -1,4 +1,4 @@
-"""The parts of a review that are one thing: a kernel on several architectures, equal launches, findings, accesses."""
+"""Grouping of a review: kernels by architecture and launch, findings of several kernels, equal accesses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BY_PLACE = ("offset", "opcode", "start", "end", "instructions", "id", "parent")
 class Variant(Struct, frozen=True):
     """A kernel for one architecture and launch configuration, with its number of launches (0: not from a report).
 
-    `name` is in what it differs from the other variants of the kernel; the architecture if it is the only one.
+    `name` has the values in which it differs from other variants of the kernel; the architecture if it is the only one.
     """
 
     kernel: ReviewedKernel

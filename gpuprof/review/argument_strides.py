@@ -67,7 +67,7 @@ def argument_accesses(facts: CodeFacts) -> Iterator[ArgumentAccess]:
         return
     for access in unknown:
         item = addresses.of.get((access.offset, "global"))
-        arguments = stride_arguments(facts.known, item) if item is not None else ()
+        arguments = stride_arguments(facts, item) if item is not None else ()
         sectors = costs_of_values(item) if item is not None and arguments else {}
         if item is not None and sectors:
             needed = access.needed_per_request or float(-(-LANES * access.width_bytes // SECTOR_BYTES))

@@ -1,4 +1,4 @@
-"""A request from what a user writes, on the command line or in Python."""
+"""A request made of the options of the command line, or of arguments in Python."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gpuprof.review.inputs.builds import builds_of
 from gpuprof.review.inputs.request import READS, ReviewRequest
 from gpuprof.review.inputs.torch_headers import torch_build
 from gpuprof.review.options import (
+    GivenSize,
     arguments_of,
     block_of,
     bytes_of,
@@ -24,9 +25,6 @@ from gpuprof.review.options import (
     targets_of,
 )
 from gpuprof.sass.tools.programs import LIMITS
-
-GivenSize = str | int | Sequence[int]
-"""A block or a grid: 256, "16,16", (16, 16, 1)."""
 
 
 def request_of(
@@ -50,13 +48,12 @@ def request_of(
     salvage: bool = False,
     keep_private: bool = False,
 ) -> ReviewRequest:
-    """Return what is asked for. Raises UsageError for what cannot be, before any file is read but a database."""
-    named = tuple(os.fspath(file) for file in files)
+    """Return the request. Raises UsageError for values that cannot be, before any file is read but a database."""
     database = os.fspath(compile_commands) if compile_commands is not None else None
     if file is not None and database is None:
         raise UsageError(f"--file {file!r:.80} chooses from a database", "name one: --compile-commands FILE")
     builds = builds_of(database, file) if database is not None else {}
-    named = tuple(dict.fromkeys((*named, *builds)))
+    named = tuple(dict.fromkeys((*(os.fspath(name) for name in files), *builds)))
     refuse_files(named)
     if kernel is not None:
         kernel_pattern(kernel, "--kernel")
@@ -68,8 +65,8 @@ def request_of(
         torch=torch_build() if torch else None,
         targets=targets_of([arch] if isinstance(arch, str) else arch),
         kernel=kernel,
-        block=block_of([block] if isinstance(block, int) else block) if block is not None else None,
-        grid=grid_of([grid] if isinstance(grid, int) else grid) if grid is not None else None,
+        block=block_of(block) if block is not None else None,
+        grid=grid_of(grid) if grid is not None else None,
         dynamic_shared_bytes=bytes_of(dynamic_shared) if dynamic_shared is not None else None,
         arguments=arguments_of(args),
         defines=macros_of(defines),

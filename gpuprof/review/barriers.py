@@ -21,7 +21,7 @@ def conditional_barriers(facts: CodeFacts) -> Mapping[int, Instruction]:
     ptxas puts BSSY and BSYNC around code that threads may take differently; between them lies the jump that skips the
     barrier. A short branch becomes a predicate of the barrier itself: `@!P0 BAR.SYNC`.
     """
-    barriers = [item for item in facts.known.named("BAR") if _is_of_block(item)]
+    barriers = [item for item in facts.named("BAR") if _is_of_block(item)]
     conditions = {barrier.address: barrier for barrier in barriers if _compares_index(facts, barrier)}
     regions = list(_regions(facts, [barrier.address for barrier in barriers]))
     if regions:
@@ -70,7 +70,7 @@ def _is_index(sums: Solution, symbol: str) -> bool:
 
 def _regions(facts: CodeFacts, barriers: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yield the offsets of each BSSY with a barrier behind it, and of the end of its code."""
-    for item in facts.known.named("BSSY"):
+    for item in facts.named("BSSY"):
         if item.target is not None and bisect_left(barriers, item.address) < bisect_left(barriers, item.target):
             yield item.address, item.target
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace as replaced
 
@@ -10,25 +10,26 @@ from gpuprof.diagnose.ranking import numbered
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel
-from gpuprof.review.slices import given_up, reviewed_slice, slices_of
+from gpuprof.review.slices import reviewed_slice, slices_of, without_code
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
 from gpuprof.sass.tools.disassemble import Disassembler, brings, disassembler_for, find_disassemblers
 from gpuprof.workers import done_by_workers, processors
 
 Progress = Callable[[int, int], None]
 """Receives how many bytes of code are done, and of how many."""
-NumberedKernels = Sequence[tuple[int, ReviewedKernel]]
 
 _LITTLE_BYTES = 4000 * INSTRUCTION_BYTES
 """So much is done before processes are ready for it."""
-_PATIENCE_S, _PATIENCE_S_PER_BYTE = 60.0, 0.005 / INSTRUCTION_BYTES
+_PATIENCE_S = 60.0
+_PATIENCE_S_PER_BYTE = 0.005 / INSTRUCTION_BYTES
 """A slice may take thirty times as long as on a slow machine."""
+_GIVEN_UP = "reading them crashed or took too long"
 
 
 def disassemblers_for(kernels: Sequence[CompiledKernel]) -> tuple[Disassembler, ...]:
     """Return the disassemblers for the targets of these kernels. Raises EnvironmentProblem if none can be read."""
     targets = _targets(kernels)
-    tools = dict.fromkeys(tool for tool in map(disassembler_for, targets) if tool is not None)
+    tools = dict.fromkeys(filter(None, map(disassembler_for, targets)))
     if targets and not tools:
         found = ", ".join(map(str, find_disassemblers()))
         names = ", ".join(f"{target:.40}" for target in targets)
@@ -47,7 +48,7 @@ def unread_targets(kernels: Sequence[CompiledKernel]) -> Iterator[str]:
 
 
 def _targets(kernels: Sequence[CompiledKernel]) -> Sequence[str]:
-    return tuple(dict.fromkeys(kernel.target for kernel in kernels if kernel.kernel.code))
+    return tuple(dict.fromkeys(kernel.target for kernel in kernels if kernel.has_code))
 
 
 def reviewed_kernels(kernels: Sequence[CompiledKernel], progress: Progress) -> Iterator[ReviewedKernel]:
@@ -55,31 +56,32 @@ def reviewed_kernels(kernels: Sequence[CompiledKernel], progress: Progress) -> I
 
     Kernels of the same code and launch configuration, such as the launches of a report, are reviewed once.
     """
-    seen: dict[object, int] = {}
-    firsts = [seen.setdefault(_identity(kernel), number) for number, kernel in enumerate(kernels)]
-    own = {number: kernels[number] for number in seen.values()}
+    firsts: dict[object, int] = {}
+    same = [firsts.setdefault(_identity(kernel), number) for number, kernel in enumerate(kernels)]
+    own = {number: kernels[number] for number in firsts.values()}
     done = 0
-    whole = sum(len(kernel.kernel.code) for kernel in own.values())
+    whole = _code_bytes(own.values())
     reviewed: dict[int, ReviewedKernel] = {}
     slices = _reviewed_slices(own, whole)
     progress(0, whole)
-    for number, (kernel, first) in enumerate(zip(kernels, firsts, strict=True)):
+    for number, (kernel, first) in enumerate(zip(kernels, same, strict=True)):
         while first not in reviewed:
-            for other, result in next(slices):
-                reviewed[other] = result
-                done += len(own[other].kernel.code)
+            piece, results = next(slices)
+            reviewed.update(zip(piece, results, strict=True))
+            done += _code_bytes(own[other] for other in piece)
             progress(done, whole)
-        if number == first:
-            yield reviewed[first]
-        else:
-            yield replaced(
-                reviewed[first],
-                id=number,
-                label=kernel.label,
-                origin=kernel.origin,
-                launch=kernel.launch,
-                findings=tuple(numbered(reviewed[first].findings, number)),
-            )
+        yield replaced(
+            reviewed[first],
+            id=number,
+            label=kernel.label,
+            origin=kernel.origin,
+            launch=kernel.launch,
+            findings=tuple(numbered(reviewed[first].findings, number)),
+        )
+
+
+def _code_bytes(kernels: Iterable[CompiledKernel]) -> int:
+    return sum(len(kernel.kernel.code) for kernel in kernels)
 
 
 def _identity(kernel: CompiledKernel) -> object:
@@ -96,19 +98,22 @@ def _identity(kernel: CompiledKernel) -> object:
     )
 
 
-def _reviewed_slices(own: Mapping[int, CompiledKernel], whole: int) -> Iterator[NumberedKernels]:
-    """Yield reviewed kernels by their numbers, in the order in which they are done: in several processes if it pays."""
+def _reviewed_slices(
+    own: Mapping[int, CompiledKernel], whole: int
+) -> Iterator[tuple[Sequence[int], Sequence[ReviewedKernel]]]:
+    """Yield the numbers of kernels and their reviews, in the order in which they are done: in processes if it pays."""
     slices = list(slices_of(own, processors()))
     count = min(processors(), len(slices))
 
-    def work(piece: Sequence[int]) -> NumberedKernels:
-        return list(zip(piece, reviewed_slice([(number, own[number]) for number in piece]), strict=True))
+    def work(piece: Sequence[int]) -> list[ReviewedKernel]:
+        return reviewed_slice([own[number] for number in piece])
 
     def patience_s(piece: Sequence[int]) -> float:
-        return _PATIENCE_S + _PATIENCE_S_PER_BYTE * sum(len(own[number].kernel.code) for number in piece)
+        return _PATIENCE_S + _PATIENCE_S_PER_BYTE * _code_bytes(own[number] for number in piece)
 
     if count < 2 or whole < _LITTLE_BYTES:
-        yield from map(work, slices)
+        for piece in slices:
+            yield piece, work(piece)
         return
-    for piece, result in done_by_workers(slices, work, count, patience_s):
-        yield result if result is not None else [(number, given_up(number, own[number])) for number in piece]
+    for piece, results in done_by_workers(slices, work, count, patience_s):
+        yield piece, results or [without_code(own[number], _GIVEN_UP) for number in piece]

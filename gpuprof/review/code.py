@@ -1,7 +1,9 @@
-"""What is known of one kernel before it is looked at: its instructions, where they are from, its architecture."""
+"""The code of one kernel: its instructions, their source lines, its architecture, the functions behind it."""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,15 +11,19 @@ from operator import attrgetter
 
 from gpuprof.hardware.specs import ArchSpec
 from gpuprof.review.kernel import CompiledKernel
+from gpuprof.sass.binary.cubin import InnerFunction
+from gpuprof.sass.binary.local_memory import LOCAL_OPCODES, LocalMemory, local_memory
 from gpuprof.sass.instruction import Instruction
+
+_OF_LIBRARY = re.compile(r"__(?:cuda_sm|internal_)|__cuda_reduxsync")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KernelCode:
     """One kernel and its code. `lines` are source places by offset; empty without line information.
 
-    `code` is without the padding behind the last instruction; where it could not be read, `unread` says why. `arch` is
-    None for a target that no spec describes. Each is its own key, so that what follows from one is worked out once.
+    `code` is without the padding behind the last instruction; if it could not be read, `unread` says why. `arch` is
+    None for a target that no spec describes. Each is its own key, so that a result for one can be cached.
     """
 
     kernel: CompiledKernel
@@ -40,5 +46,34 @@ class KernelCode:
         return sorted(items, key=attrgetter("address")) if len(names) > 1 else items
 
     def has_any(self, names: Iterable[str]) -> bool:
-        """Tell whether the opcode of an instruction begins with one of these words."""
+        """Return whether the opcode of an instruction begins with one of these words."""
         return not self.by_name.keys().isdisjoint(names)
+
+    @cached_property
+    def at(self) -> Mapping[int, Instruction]:
+        """Return its instructions by their offset."""
+        return {instruction.address: instruction for instruction in self.code}
+
+    def index(self, offset: int) -> int:
+        """Return the index of the first instruction from an offset on."""
+        return bisect_left(self.code, offset, key=lambda instruction: instruction.address)
+
+    def between(self, start: int, end: int) -> Sequence[Instruction]:
+        """Return the instructions from one offset to another."""
+        return self.code[self.index(start) : self.index(end)]
+
+    @cached_property
+    def functions(self) -> Mapping[int | None, InnerFunction]:
+        """Return the functions behind it by their offset."""
+        return {function.offset: function for function in self.kernel.kernel.inner}
+
+    @cached_property
+    def library(self) -> Sequence[range]:
+        """Return the offsets of the compiler's functions, such as the slow path of a sine."""
+        own = [function for function in self.kernel.kernel.inner if _OF_LIBRARY.search(function.name)]
+        return [range(function.offset, function.offset + function.size_bytes) for function in own]
+
+    @cached_property
+    def local_memory(self) -> LocalMemory:
+        """Return its accesses of local memory: spills and arrays."""
+        return local_memory(self.kernel.kernel, self.code) if self.has_any(LOCAL_OPCODES) else LocalMemory()

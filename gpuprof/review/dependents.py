@@ -24,7 +24,7 @@ def dependents(code: Sequence[Instruction]) -> tuple[int, ...]:
 
 
 def quotient_parts(code: Sequence[Instruction]) -> tuple[int, ...]:
-    """Return the offsets of what depends on the first instruction, up to the last steps of integer divisions.
+    """Return the offsets of the dependents of the first instruction, up to the last steps of integer divisions.
 
     Readers of a quotient are not parts. If the compiler knows that the divisor is not zero, the last step is missing;
     then the longest chain to a quotient ends it.
@@ -43,7 +43,7 @@ def _followed(
 ) -> tuple[int, ...]:
     """Return the offsets of the steps that depend on the first instruction.
 
-    `is_step` takes the depth of what an instruction reads, the number of steps to it; readers of a last step are none.
+    `is_step` takes the number of steps to the values that an instruction reads. Readers of a last step are no steps.
     """
     depths = dict.fromkeys(written(code[0]), 0) if code else {}
     parts = []

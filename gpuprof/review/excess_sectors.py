@@ -62,7 +62,9 @@ def excess_accesses(accesses: Iterable[CodeAccess], addresses: KernelAddresses |
     shapes: Mapping[int, LaneShape] = {}
     items: Mapping[int, LaneAddress] = {}
     if addresses is not None:
-        shapes = shapes_of(addresses, _known_lanes(excess))
+        strides = {access.offset: access.lane_stride_bytes for access in excess}
+        known = {at: [stride * lane for lane in range(LANES)] for at, stride in strides.items() if stride is not None}
+        shapes = shapes_of(addresses, known)
         items = {offset: item for (offset, space), item in addresses.of.items() if space == "global"}
     structures = {items[at].base for at, shape in shapes.items() if shape.name == "structure" and at in items}
     found = {}
@@ -78,14 +80,6 @@ def excess_accesses(accesses: Iterable[CodeAccess], addresses: KernelAddresses |
             shape = replace(shape, apart=stride if stride is not None else shape.apart)
             found[access.offset] = ExcessAccess(access, shape, item is not None and _by_lanes(access, item))
     return found
-
-
-def _known_lanes(accesses: Iterable[CodeAccess]) -> Mapping[int, Sequence[int]]:
-    lanes = {}
-    for access in accesses:
-        if access.lane_stride_bytes is not None:
-            lanes[access.offset] = [access.lane_stride_bytes * lane for lane in range(LANES)]
-    return lanes
 
 
 def _shape_in_kernel(

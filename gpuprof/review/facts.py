@@ -1,9 +1,8 @@
-"""One kernel's code with what follows from it: all that a rule reads."""
+"""The facts of one kernel that rules read, each derived from its code once."""
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,52 +14,39 @@ from gpuprof.review.contract import CodeAccess, CodeLoop, CodeOccupancy, KernelR
 from gpuprof.review.excess_sectors import ExcessAccess, excess_accesses, has_excess
 from gpuprof.review.loops import innermost_loops, loops_of
 from gpuprof.review.memory import accesses_of
-from gpuprof.review.resources import local_memory_of, occupancy_of, resources_of
+from gpuprof.review.resources import occupancy_of, resources_of
 from gpuprof.review.sequences import LongOperation, operations
 from gpuprof.review.solutions import block_of
 from gpuprof.review.strides import kernel_addresses
-from gpuprof.sass.binary.local_memory import LocalMemory
 from gpuprof.sass.dataflow.addresses import KernelAddresses
 from gpuprof.sass.instruction import Instruction
 
 _MOST_PLACES = 20
 
 
-@dataclass(frozen=True, eq=False)
-class CodeFacts:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CodeFacts(KernelCode):
     """One kernel for the rules."""
-
-    known: KernelCode
-
-    @property
-    def code(self) -> tuple[Instruction, ...]:
-        """Return its instructions in order, by their offset from the first."""
-        return self.known.code
-
-    @cached_property
-    def at(self) -> Mapping[int, Instruction]:
-        """Return its instructions by their offset."""
-        return {instruction.address: instruction for instruction in self.code}
 
     @cached_property
     def loops(self) -> tuple[CodeLoop, ...]:
         """Return its loops by the offsets of their headers; the id of each is its index."""
-        return loops_of(self.known)
+        return loops_of(self)
 
     @cached_property
     def innermost(self) -> Mapping[int, int]:
         """Return the id of the innermost loop around each instruction, by offset; none for those outside."""
-        return innermost_loops(self.known)
+        return innermost_loops(self)
 
     @cached_property
     def accesses(self) -> tuple[CodeAccess, ...]:
-        """Return its memory instructions and what their requests cost."""
-        return accesses_of(self.known, self.innermost)
+        """Return its memory instructions and the costs of their requests."""
+        return accesses_of(self, self.innermost)
 
     @cached_property
     def addresses(self) -> KernelAddresses | None:
-        """Return what its addresses are made of; None where its jumps are not known, or it is too long."""
-        return kernel_addresses(self.known)
+        """Return the formulas of its addresses; None if its jumps are not known, or it is too long."""
+        return kernel_addresses(self)
 
     @cached_property
     def excess(self) -> Mapping[int, ExcessAccess]:
@@ -71,64 +57,48 @@ class CodeFacts:
 
     @cached_property
     def matrix(self) -> tuple[tuple[Instruction, MatrixOpcode], ...]:
-        """Return its matrix instructions, and what each computes."""
-        items = self.known.named(*(name for name in self.known.by_name if name.endswith("MMA")))
+        """Return its matrix instructions with their shapes and types."""
+        items = self.named(*(name for name in self.by_name if name.endswith("MMA")))
         return tuple((item, known) for item in items if (known := matrix_opcode(item.opcode)) is not None)
 
     @cached_property
     def resources(self) -> KernelResources:
-        """Return what it takes."""
-        return resources_of(self.known, self.innermost)
-
-    @cached_property
-    def local_memory(self) -> LocalMemory:
-        """Return its accesses of local memory: spills and arrays."""
-        return local_memory_of(self.known)
+        """Return its resources."""
+        return resources_of(self, self.innermost)
 
     @cached_property
     def operations(self) -> tuple[LongOperation, ...]:
         """Return the divisions, roots and slow functions that instructions were written for."""
-        return operations(self.code, self.known.kernel.kernel.inner)
+        return operations(self)
+
+    @property
+    def own_arrays(self) -> Sequence[Instruction]:
+        """Return its accesses of arrays, without those of sines, cosines and tangents of large arguments."""
+        arrays = self.local_memory.arrays
+        library = [*self.library, *(operation.slow_code for operation in self.operations)] if arrays else []
+        return [access for access in arrays if not any(access.address in span for span in library)]
 
     @cached_property
     def occupancy(self) -> CodeOccupancy | None:
-        """Return its theoretical occupancy; None where block or limits are not known."""
-        return occupancy_of(self.known, self.resources)
+        """Return its theoretical occupancy; None if block or limits are not known."""
+        return occupancy_of(self, self.resources)
 
     @property
     def threads_per_block(self) -> int | None:
         """Return the threads of a block as launched, or as the code requires."""
-        block = block_of(self.known)
+        block = block_of(self)
         return math.prod(block) if block is not None else None
 
-    def index(self, offset: int) -> int:
-        """Return the index of the first instruction from an offset on."""
-        return bisect_left(self.code, offset, key=lambda instruction: instruction.address)
-
-    def between(self, start: int, end: int) -> Sequence[Instruction]:
-        """Return the instructions from one offset to another."""
-        return self.code[self.index(start) : self.index(end)]
-
-    def depth(self, offset: int | None) -> int:
+    def depth(self, offset: int) -> int:
         """Return how many loops are around an instruction."""
-        loop = self.innermost.get(offset) if offset is not None else None
+        loop = self.innermost.get(offset)
         return self.loops[loop].depth if loop is not None else 0
 
-    @cached_property
-    def deepest(self) -> int:
-        """Return the number of loops around its innermost loop, that one included; 0 without loops."""
-        return max((loop.depth for loop in self.loops), default=0)
-
     def place(self, instruction: Instruction) -> Location:
-        """Return where an instruction is."""
-        file, line = self.known.lines.get(instruction.address, (None, None))
-        return Location(
-            file=file,
-            line=line,
-            pc=instruction.address,
-            sass=str(instruction),
-            loops=self.depth(instruction.address),
-        )
+        """Return the place of an instruction."""
+        file, line = self.lines.get(instruction.address, (None, None))
+        offset = instruction.address
+        return Location(file=file, line=line, pc=offset, sass=str(instruction), loops=self.depth(offset))
 
     def places(self, instructions: Iterable[Instruction]) -> tuple[tuple[Location, ...], int]:
         """Return the first places of these instructions, those deepest in loops first, and how many are left out."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Sequence
 
 from msgspec.structs import replace
 
 from gpuprof.diagnose.ranking import unique
+from gpuprof.model.groups import by_key
 from gpuprof.model.session import Finding
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.kernel import InputModule
@@ -17,12 +18,14 @@ from gpuprof.words.findings import with_sentences
 def file_findings(
     modules: Sequence[InputModule], request: ReviewRequest, refused: Container[str] = ()
 ) -> tuple[Finding, ...]:
-    """Return the findings of files with their sentences.
+    """Return the findings of each file, folder or archive with their sentences.
 
     A file is `refused` if it does not compile for an architecture, which is reported already.
     """
+    longest = sorted(request.files, key=len, reverse=True)
+    names = [next((file for file in longest if of.origin.startswith(file)), of.origin) for of in modules]
     findings: list[Finding] = []
-    for file, of_file in _by_file(modules, request.files).items():
+    for file, of_file in by_key(zip(names, modules, strict=True)).items():
         targets = request.targets
         if file in refused:
             targets = tuple(module.target for module in of_file)
@@ -30,13 +33,3 @@ def file_findings(
             findings += rule.check(file, of_file, targets)
     ids = unique(finding.rule for finding in findings)
     return tuple(with_sentences(replace(finding, id=name)) for finding, name in zip(findings, ids, strict=True))
-
-
-def _by_file(modules: Iterable[InputModule], files: Sequence[str]) -> Mapping[str, list[InputModule]]:
-    """Group modules by the file, folder or archive that they come from."""
-    longest = sorted(files, key=len, reverse=True)
-    by_file: dict[str, list[InputModule]] = {}
-    for module in modules:
-        name = next((file for file in longest if module.origin.startswith(file)), module.origin)
-        by_file.setdefault(name, []).append(module)
-    return by_file

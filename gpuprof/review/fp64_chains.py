@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpuprof.diagnose.facts.code import FP64_SEEDS
 from gpuprof.review.dependents import FP64_OPCODES, names_read, registers_read
 from gpuprof.review.facts import CodeFacts
 from gpuprof.sass.instruction import Instruction
@@ -19,7 +20,6 @@ _FROM_INTEGER = re.compile(r"^I2F(?:P)?\.(?:\w+\.)*F64\b")
 _NARROWS = re.compile(r"^F2F\.(?:\w+\.)*(?:F32|F16|BF16)\.F64\b|^F2I\.(?:\w+\.)*F64\b")
 _LITERAL = re.compile(r"[-|~]*(?:\d|\+?INF|c\[0x[1-9a-f])")
 _COMPILERS_CONSTANT = re.compile(r"c\[0x[1-9a-f]")
-_SEEDS = ("MUFU.RCP64H", "MUFU.RSQ64H")
 _LEAVES = ("ST", "RED", "ATOM", "SHFL")
 _SETS = {"MOV", "IMAD", "UMOV", "UIMAD", "CS2R", "CS2UR", "HFMA2", "UHFMA2"}
 _LOADS_CONSTANT = {"LDC", "ULDC", "LDCU"}
@@ -49,7 +49,7 @@ class Fp64Chain:
 
 def fp64_chains(facts: CodeFacts) -> Sequence[Fp64Chain]:
     """Return the chains of a kernel, in one pass over its code; none if no FP32 value is widened."""
-    if not any(_FROM_FLOAT.match(instruction.opcode) for instruction in facts.known.named("F2F")):
+    if not any(_FROM_FLOAT.match(instruction.opcode) for instruction in facts.named("F2F")):
         return ()
     slow_ends = {operation.slow_code.start: operation.slow_code.stop for operation in facts.operations}
     slow_end = 0
@@ -83,28 +83,19 @@ class _Walk:
 
     def execute(self, instruction: Instruction) -> None:
         """Note the effect of an instruction."""
-        opcode = instruction.opcode
         is_fp64 = instruction.name in FP64_OPCODES
         read = [self.values.get(name) for name in registers_read(instruction.operation)]
         chains = [chain for chain in read if chain is not None]
-        if _widens(instruction):
-            chain = self.new_chain()
-            chain.is_widened = _FROM_FLOAT.match(opcode) is not None
+        narrows = bool(chains and _NARROWS.match(instruction.opcode))
+        if _widens(instruction) or is_fp64 or narrows or instruction.opcode.startswith(FP64_SEEDS):
+            chain = self.new_chain() if _widens(instruction) else self._joined(chains)
             chain.instructions.append(instruction)
-            self._write(instruction, chain)
-        elif is_fp64 or opcode.startswith(_SEEDS):
-            chain = self._joined(chains)
-            chain.is_meant |= self._reads_data(instruction)
-            chain.is_narrowed |= instruction.name == "DSETP"
+            chain.is_widened |= _FROM_FLOAT.match(instruction.opcode) is not None
+            chain.is_narrowed |= narrows or instruction.name == "DSETP"
+            chain.is_meant |= not narrows and not _widens(instruction) and self._reads_data(instruction)
             if is_fp64 and self._reads_constant(instruction):
                 chain.with_constant.append(instruction)
-            chain.instructions.append(instruction)
-            self._write(instruction, chain)
-        elif chains and _NARROWS.match(opcode):
-            chain = self._joined(chains)
-            chain.is_narrowed = True
-            chain.instructions.append(instruction)
-            self._write(instruction, None)
+            self._write(instruction, None if narrows else chain)
         elif chains and instruction.name.startswith(_LEAVES):
             for chain in chains:
                 chain.is_meant = True

@@ -23,6 +23,7 @@ _AMOUNTS: Mapping[LimiterName, tuple[str, str]] = {
     "blocks": ("threads", "thread"),
 }
 """The name in the wording file, and the unit, of each resource."""
+_TOGETHER = {"registers", "shared memory"}
 _EPSILON = 1e-9
 
 
@@ -35,11 +36,11 @@ def occupancy_steps(
     """
     steps: list[OccupancyStep] = []
     for limiter in now.limiters:
-        changed = _first_better(_changes(limiter, launch, arch, most_threads), arch, now)
-        if changed is not None:
-            steps += _steps([limiter], *changed)
-    if not steps and set(now.limiters) == {"registers", "shared memory"}:
-        return _of_both(launch, arch, now)
+        steps += _steps([limiter], _changes(limiter, launch, arch, most_threads), arch, now)
+    if not steps and set(now.limiters) == _TOGETHER:
+        less_shared = replace(launch, shared_bytes_per_block=_shared_for(now.blocks_per_sm + 1, arch))
+        if less_shared.shared_bytes_per_block > launch.reserved_shared_bytes:
+            steps += _steps(now.limiters, _changes("registers", less_shared, arch, None), arch, now)
     return tuple(steps)
 
 
@@ -72,55 +73,39 @@ def _shared_for(blocks: int, arch: ArchSpec) -> int:
     return arch.limit("shared_per_sm") // blocks // unit * unit
 
 
-def _first_better(
-    launches: Iterable[LaunchResources], arch: ArchSpec, now: TheoreticalOccupancy
-) -> tuple[LaunchResources, TheoreticalOccupancy] | None:
+def _steps(
+    limiters: Sequence[str], launches: Iterable[LaunchResources], arch: ArchSpec, now: TheoreticalOccupancy
+) -> Iterator[OccupancyStep]:
+    """Yield a step for each of these limits to the first launch that raises occupancy.
+
+    All have one sentence, because they have to change together.
+    """
     for launch in launches:
         then = theoretical_occupancy(launch, arch)
-        if then is not None and then.fraction > now.fraction + _EPSILON:
-            return launch, then
-    return None
-
-
-def _of_both(launch: LaunchResources, arch: ArchSpec, now: TheoreticalOccupancy) -> tuple[OccupancyStep, ...]:
-    less_shared = replace(launch, shared_bytes_per_block=_shared_for(now.blocks_per_sm + 1, arch))
-    if less_shared.shared_bytes_per_block <= launch.reserved_shared_bytes:
-        return ()
-    changed = _first_better(_changes("registers", less_shared, arch, None), arch, now)
-    return _steps(now.limiters, *changed) if changed is not None else ()
-
-
-def _steps(limiters: Sequence[str], launch: LaunchResources, then: TheoreticalOccupancy) -> tuple[OccupancyStep, ...]:
-    """Return a step for each of these limits, all with one sentence, because they have to change together."""
-    changes: dict[LimiterName, int] = {}
-    for resource in LIMITERS:
-        if resource in limiters:
-            changes[resource] = _value(resource, launch)
-    case, amounts = step_wording(changes, then.blocks_per_sm, then.fraction)
-    return tuple(
-        OccupancyStep(
-            resource=resource,
-            to=value,
-            blocks_per_sm=then.blocks_per_sm,
-            fraction=then.fraction,
-            sentence=step_sentence(case, amounts),
-        )
-        for resource, value in changes.items()
-    )
-
-
-def _value(resource: LimiterName, launch: LaunchResources) -> int:
-    if resource == "registers":
-        return launch.registers_per_thread
-    if resource == "shared memory":
-        return launch.shared_bytes_per_block - launch.reserved_shared_bytes
-    return launch.threads_per_block
+        if then is None or then.fraction <= now.fraction + _EPSILON:
+            continue
+        values: Mapping[LimiterName, int] = {
+            "registers": launch.registers_per_thread,
+            "shared memory": launch.shared_bytes_per_block - launch.reserved_shared_bytes,
+            "block size": launch.threads_per_block,
+            "blocks": launch.threads_per_block,
+        }
+        changes = {resource: value for resource, value in values.items() if resource in limiters}
+        case, amounts = step_wording(changes, then.blocks_per_sm, then.fraction)
+        for resource, value in changes.items():
+            yield OccupancyStep(
+                resource=resource,
+                to=value,
+                blocks_per_sm=then.blocks_per_sm,
+                fraction=then.fraction,
+                sentence=step_sentence(case, amounts),
+            )
+        return
 
 
 def together(steps: Sequence[OccupancyStep]) -> Sequence[OccupancyStep]:
     """Return the first step with those that it needs: registers and shared memory only limit together."""
-    names = {step.resource for step in steps}
-    return steps if names == {"registers", "shared memory"} else steps[:1]
+    return steps if {step.resource for step in steps} == _TOGETHER else steps[:1]
 
 
 def step_wording(
@@ -128,9 +113,7 @@ def step_wording(
 ) -> tuple[CaseName, tuple[Amount, ...]]:
     """Return the sentence of a step, as a case of the actions of `low-occupancy`, and its numbers."""
     amounts = amounts_of("block", blocks_then=blocks) + amounts_of(occupancy_then=fraction)
-    names = []
     for resource, value in changes.items():
         name, unit = _AMOUNTS[resource]
-        names.append(name)
-        amounts += (Amount(name, float(value), unit),)
-    return f"step-{'-and-'.join(names)}", amounts
+        amounts += amounts_of(unit, **{name: value})
+    return f"step-{'-and-'.join(_AMOUNTS[resource][0] for resource in changes)}", amounts

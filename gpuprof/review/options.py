@@ -1,4 +1,4 @@
-"""What a user writes of architectures, sizes, arguments and macros, as values. Raises UsageError if it is wrong."""
+"""Architectures, sizes, arguments and macros, parsed from options. Raises UsageError for wrong ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from gpuprof.review.inputs.targets import target_named
 from gpuprof.sass.tools.programs import CompileLimits
 from gpuprof.units import BINARY_PREFIXES, DECIMAL_PREFIXES, parse_quantity
 
-_MOST_THREADS, _MOST_BLOCK = 1024, (1024, 1024, 64)
+_MOST_THREADS = 1024
+_MOST_BLOCK = (1024, 1024, 64)
 _MOST_GRID = (2**31 - 1, 65_535, 65_535)
 """Limits of every architecture: CUDA C++ Programming Guide, technical specifications."""
 _LEAST_MEMORY = 300 * 10**6
@@ -22,7 +23,7 @@ _LEAST_MEMORY = 300 * 10**6
 _NUMBER = re.compile(r"([+-]?(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20}))([A-Za-z]{0,2})")
 _PREFIXES = {**DECIMAL_PREFIXES, **BINARY_PREFIXES}
 STANDARDS = ("c++03", "c++11", "c++14", "c++17", "c++20", "c++23")
-"""What NVRTC 13 takes for --std; older ones take fewer."""
+"""Values of --std that NVRTC 13 takes; older ones take fewer."""
 _OWN_OPTIONS = {
     **dict.fromkeys(("arch", "gpu-architecture", "gencode", "generate-code", "code", "gpu-code"), "--arch"),
     "std": "--std",
@@ -47,8 +48,12 @@ def _target(text: str) -> str:
     return target
 
 
-def block_of(given: str | Sequence[int]) -> Dim3:
-    """Return the threads of a block: "256", "16,16", (16, 16, 1)."""
+GivenSize = str | int | Sequence[int]
+"""A block or a grid: 256, "16,16", (16, 16, 1)."""
+
+
+def block_of(given: GivenSize) -> Dim3:
+    """Return the threads of a block."""
     block = _size(given, "--block", _MOST_BLOCK, "256 or 16,16")
     if math.prod(block) > _MOST_THREADS:
         raise UsageError(
@@ -57,14 +62,14 @@ def block_of(given: str | Sequence[int]) -> Dim3:
     return block
 
 
-def grid_of(given: str | Sequence[int]) -> Dim3:
+def grid_of(given: GivenSize) -> Dim3:
     """Return the blocks of a grid."""
     return _size(given, "--grid", _MOST_GRID, "4096 or 64,64")
 
 
-def _size(given: str | Sequence[int], option: str, most: Dim3, example: str) -> Dim3:
-    texts = re.split(r"[,x×]", given.strip("() ")) if isinstance(given, str) else map(str, given)
-    parts = [text.strip() for text in texts]
+def _size(given: GivenSize, option: str, most: Dim3, example: str) -> Dim3:
+    text = str(given) if isinstance(given, str | int) else ",".join(map(str, given))
+    parts = [part.strip() for part in re.split(r"[,x×]", text.strip("() "))]
     if not 1 <= len(parts) <= 3 or not all(re.fullmatch(r"[0-9]{1,10}", part) for part in parts):
         raise UsageError(f"{option} {given!s:.60} is not X, X,Y or X,Y,Z", f"such as {option} {example}")
     x, y, z = (*map(int, parts), *[1] * (3 - len(parts)))

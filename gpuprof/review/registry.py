@@ -1,4 +1,4 @@
-"""All rules on compiled code, in the order in which their families stand in the reference."""
+"""All rules on compiled code, in the order of the reference."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import CodeOccupancy, KernelResources, SpillCount
 from gpuprof.review.occupancy_steps import LIMITERS, occupancy_steps
 from gpuprof.review.solutions import block_of
-from gpuprof.sass.binary.local_memory import LOCAL_OPCODES, LocalMemory, local_memory
+from gpuprof.sass.binary.local_memory import LocalMemory
 from gpuprof.sass.requests import width_bytes
 from gpuprof.words.review import occupancy_sentence
 
@@ -30,20 +30,13 @@ def resources_of(code: KernelCode, innermost: Mapping[int, int]) -> KernelResour
         static_shared_bytes=kernel.static_shared_bytes,
         dynamic_shared_bytes=code.kernel.shape.dynamic_shared_bytes,
         stack_bytes=kernel.stack_bytes,
-        spills=None if unread else _spills(local_memory_of(code), innermost),
+        spills=None if unread else _spills(code.local_memory, innermost),
         barriers=None if unread and kernel.barriers is None else _barriers(kernel.barriers, code),
         code_bytes=len(kernel.code) if code.kernel.has_code else None,
         instructions=None if unread else len(code.code),
         max_threads=kernel.max_threads,
         required_block=kernel.required_block,
     )
-
-
-def local_memory_of(code: KernelCode) -> LocalMemory:
-    """Return the instructions that access local memory, for spills and for arrays."""
-    if not code.has_any(LOCAL_OPCODES):
-        return LocalMemory()
-    return local_memory(code.kernel.kernel, code.code)
 
 
 def _spills(local: LocalMemory, innermost: Mapping[int, int]) -> SpillCount | None:
@@ -95,7 +88,8 @@ def occupancy_of(code: KernelCode, resources: KernelResources) -> CodeOccupancy 
         return None
     limiters = tuple(name for name in LIMITERS if name in occupancy.limiters)
     warps = occupancy.blocks_per_sm * math.ceil(launch.threads_per_block / arch.limit("threads_per_warp"))
-    needs_dynamic = _needs_dynamic(code, resources)
+    may_be_less = is_upper_bound(code, resources)
+    is_all_dynamic = code.unread is None and not static and not code.has_any([_ADDRESS_SPACE_QUERY])
     return CodeOccupancy(
         fraction=occupancy.fraction,
         blocks_per_sm=occupancy.blocks_per_sm,
@@ -107,20 +101,14 @@ def occupancy_of(code: KernelCode, resources: KernelResources) -> CodeOccupancy 
             occupancy.blocks_per_sm,
             warps,
             limiters,
-            may_be_less=is_upper_bound(code, resources),
-            needs_dynamic=needs_dynamic,
+            may_be_less=may_be_less,
+            needs_dynamic=may_be_less and is_all_dynamic,
         ),
-        needs_dynamic=needs_dynamic,
+        needs_dynamic=may_be_less and is_all_dynamic,
     )
 
 
 def is_upper_bound(code: KernelCode, resources: KernelResources) -> bool:
     """Return whether the launch may ask for dynamic shared memory of unknown size, so that occupancy may be lower."""
-    unread = code.unread is not None
-    return resources.dynamic_shared_bytes is None and (unread or code.has_any(_SHARED_OPCODES))
-
-
-def _needs_dynamic(code: KernelCode, resources: KernelResources) -> bool:
-    """Return whether the kernel uses shared memory that only the launch can give it, of unknown size."""
-    may_be_less = is_upper_bound(code, resources) and code.unread is None
-    return may_be_less and not resources.static_shared_bytes and not code.has_any([_ADDRESS_SPACE_QUERY])
+    may_use_shared = code.unread is not None or code.has_any(_SHARED_OPCODES)
+    return resources.dynamic_shared_bytes is None and may_use_shared

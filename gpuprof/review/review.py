@@ -1,4 +1,4 @@
-"""Reviews the compiled kernels of files: what they take, how they loop, what they touch, what to change."""
+"""Review of the compiled kernels of files: resources, loops, memory accesses, findings."""
 
 from __future__ import annotations
 
@@ -13,53 +13,49 @@ from gpuprof.read.plain_file import known_as
 from gpuprof.review.batches import Progress, disassemblers_for, reviewed_kernels, unread_targets
 from gpuprof.review.contract import REVIEW_VERSION, Review, ReviewedModule, UnreviewedFile
 from gpuprof.review.file_findings import file_findings
-from gpuprof.review.inputs.modules import Refuse, modules_of
+from gpuprof.review.inputs.modules import Refused, modules_of
 from gpuprof.review.inputs.request import READS, ReviewRequest
 from gpuprof.review.kernel import CompiledKernel, InputModule
 
 
 def review(
-    request: ReviewRequest, version: str, progress: Progress = lambda *_: None, refuse: Refuse | None = None
+    request: ReviewRequest,
+    version: str,
+    progress: Progress = lambda *_: None,
+    refused: list[GpuprofError] | None = None,
 ) -> Review:
-    """Review what is asked for; `progress` is told how far it is.
+    """Review the requested files; `progress` gets the bytes of code that are done, and of how many.
 
-    Raises InputError and DamagedInput for files, EnvironmentProblem where a tool is missing: for the first file, or
-    with `refuse`, which is told of the others, where no file can be reviewed.
+    Raises InputError and DamagedInput for files, EnvironmentProblem if a tool is missing: for the first file, or with
+    `refused`, which gets the errors of the others, if no file can be reviewed.
     """
-    unreviewed: list[UnreviewedFile] = []
-
-    def left_out(file: str, error: GpuprofError) -> None:
-        unreviewed.append(UnreviewedFile(file=file, why=error.message))
-        if refuse is not None:
-            refuse(file, error)
-
-    modules = tuple(modules_of(request, left_out if refuse is not None else None))
+    left_out: list[Refused] = []
+    modules = modules_of(request, left_out if refused is not None else None)
+    if refused is not None:
+        refused += [error for _, error in left_out]
     kernels = _labelled([kernel for module in modules for kernel in module.kernels], request)
-    if not any(module.kernels or module.form == "ptx" for module in modules):
-        why = next((f": {note}" for module in modules for note in module.notes), "")
-        raise InputError(_nothing(request) + why, READS)
-    tools = disassemblers_for(kernels)
+    notes = [note for module in modules for note in module.notes]
+    if not kernels and not any(module.form == "ptx" for module in modules):
+        files = ", ".join(f"{name:.100}" for name in request.files)
+        chosen = f" whose name has {request.kernel!r:.80}" if request.kernel is not None else ""
+        raise InputError(": ".join((files, f"no kernel{chosen}", *notes[:1])), READS)
+    tools = [tool for module in modules for tool in module.tools]
+    tools += map(str, disassemblers_for(kernels))
+    names = {file for file, _ in left_out}
+    not_reviewed = [f"not reviewed: {error.message}" for _, error in left_out]
     result = Review(
         schema_version=REVIEW_VERSION,
         gpuprof_version=version,
-        files=_read(request, modules, {item.file for item in unreviewed}),
-        tools=tuple(dict.fromkeys((*(tool for module in modules for tool in module.tools), *map(str, tools)))),
+        files=_read(request, modules, names),
+        tools=tuple(dict.fromkeys(tools)),
         modules=tuple(
             ReviewedModule(origin=module.origin, target=module.target, form=module.form, kernels=module.holds)
             for module in modules
         ),
         kernels=tuple(reviewed_kernels(kernels, progress)),
-        findings=file_findings(modules, request, {item.file for item in unreviewed}),
-        unreviewed=tuple(unreviewed),
-        notes=tuple(
-            dict.fromkeys(
-                (
-                    *unread_targets(kernels),
-                    *(f"not reviewed: {item.why}" for item in unreviewed),
-                    *(note for module in modules for note in module.notes),
-                )
-            )
-        ),
+        findings=file_findings(modules, request, names),
+        unreviewed=tuple(UnreviewedFile(file=file, why=error.message) for file, error in left_out),
+        notes=tuple(dict.fromkeys((*unread_targets(kernels), *not_reviewed, *notes))),
     )
     return result if request.keep_private else without_private(result, request.path_maps)
 
@@ -75,9 +71,3 @@ def _labelled(kernels: Sequence[CompiledKernel], request: ReviewRequest) -> list
     names = [kernel.name if request.keep_private else clean_text(kernel.name) for kernel in kernels]
     labels = label_kernels(names)
     return [replace(kernel, label=label) for kernel, label in zip(kernels, labels, strict=True)]
-
-
-def _nothing(request: ReviewRequest) -> str:
-    files = ", ".join(f"{name:.100}" for name in request.files)
-    chosen = f" whose name has {request.kernel!r:.80}" if request.kernel is not None else ""
-    return f"{files}: no kernel{chosen}"

@@ -1,25 +1,24 @@
-"""All that is told of one kernel, from its code."""
+"""The review of one kernel, from its code."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
-from gpuprof.diagnose.ranking import numbered
 from gpuprof.model.session import Finding
-from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import ArgumentPart, KernelArgument, OpcodeCount, ReviewedKernel
 from gpuprof.review.facts import CodeFacts
+from gpuprof.review.kernel import CompiledKernel
 from gpuprof.review.memory import assumptions_of
 from gpuprof.review.registry import CODE_RULES
 from gpuprof.words.findings import with_sentences
 
 
-def reviewed_kernel(code: KernelCode, number: int) -> ReviewedKernel:
-    """Return all that is told of one kernel; `number` is its place in the review."""
-    kernel, case = code.kernel, CodeFacts(code)
+def reviewed_kernel(facts: CodeFacts) -> ReviewedKernel:
+    """Return the review of one kernel, without the number that it has among others."""
+    kernel = facts.kernel
+    opcodes = Counter(instruction.name for instruction in facts.code).most_common()
     return ReviewedKernel(
-        id=number,
+        id=0,
         name=kernel.name,
         label=kernel.label,
         mangled=kernel.kernel.mangled,
@@ -28,26 +27,20 @@ def reviewed_kernel(code: KernelCode, number: int) -> ReviewedKernel:
         launch=kernel.launch,
         block=kernel.shape.block,
         grid=kernel.shape.grid,
-        arguments=_arguments(code),
-        resources=case.resources,
-        occupancy=case.occupancy,
-        loops=case.loops,
-        accesses=case.accesses,
-        opcodes=tuple(_opcodes(code)),
-        findings=_findings(case, number) if kernel.has_code else (),
-        has_lines=bool(code.lines),
-        unreviewed=code.unread,
-        notes=(*kernel.notes, *_assumptions(case)),
+        arguments=_arguments(kernel),
+        resources=facts.resources,
+        occupancy=facts.occupancy,
+        loops=facts.loops,
+        accesses=facts.accesses,
+        opcodes=tuple(OpcodeCount(opcode, count) for opcode, count in opcodes),
+        findings=_findings(facts) if kernel.has_code else (),
+        has_lines=bool(facts.lines),
+        unreviewed=facts.unread,
+        notes=(*kernel.notes, *_assumptions(facts)),
     )
 
 
-def _opcodes(code: KernelCode) -> Iterator[OpcodeCount]:
-    for opcode, count in Counter(instruction.name for instruction in code.code).most_common():
-        yield OpcodeCount(opcode, count)
-
-
-def _arguments(code: KernelCode) -> tuple[KernelArgument, ...]:
-    kernel = code.kernel
+def _arguments(kernel: CompiledKernel) -> tuple[KernelArgument, ...]:
     return tuple(
         KernelArgument(
             ordinal=parameter.ordinal,
@@ -64,16 +57,16 @@ def _arguments(code: KernelCode) -> tuple[KernelArgument, ...]:
     )
 
 
-def _assumptions(case: CodeFacts) -> tuple[str, ...]:
-    """Return what the costs of accesses rest on, where some are known."""
-    known = any(
-        access.sectors_per_request is not None or access.wavefronts_per_request is not None for access in case.accesses
-    )
-    return assumptions_of(case.known) if known else ()
+def _assumptions(facts: CodeFacts) -> tuple[str, ...]:
+    """Return the assumptions behind the costs of accesses if some are known."""
+    for access in facts.accesses:
+        if access.sectors_per_request is not None or access.wavefronts_per_request is not None:
+            return assumptions_of(facts)
+    return ()
 
 
-def _findings(facts: CodeFacts, number: int) -> tuple[Finding, ...]:
+def _findings(facts: CodeFacts) -> tuple[Finding, ...]:
     """Return the findings with their sentences, those in the deepest loops first, else in the order of the rules."""
     findings = [finding for rule in CODE_RULES for finding in rule.check(facts)]
     findings.sort(key=lambda finding: -finding.loops)
-    return tuple(map(with_sentences, numbered(findings, number)))
+    return tuple(map(with_sentences, findings))

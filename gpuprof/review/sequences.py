@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from gpuprof.review.body import WINDOW, KernelBody
+from gpuprof.diagnose.facts.code import FP64_SEEDS
+from gpuprof.review.code import KernelCode
 from gpuprof.review.dependents import dependents, is_last_step, names_read, quotient_parts
-from gpuprof.sass.binary.cubin import InnerFunction
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
+from gpuprof.sass.flow.loops import jumping_calls
 from gpuprof.sass.instruction import JUMPS, Instruction, Operation
 from gpuprof.sass.operands import named
 
@@ -26,6 +27,8 @@ _CALLS = (
     (re.compile(r"__internal_trig_reduction_slowpathd"), "trigonometry-fp64"),
     (re.compile(r"__internal_accurate_pow"), "power-fp64"),
 )
+_WINDOW = 64
+"""The maximum length of a sequence, also with other instructions among it."""
 _PREDICATE = re.compile(r"U?P\d")
 
 
@@ -57,14 +60,16 @@ class LongOperation:
         return len(self.parts) == 1
 
 
-def operations(code: Sequence[Instruction], inner: Sequence[InnerFunction]) -> tuple[LongOperation, ...]:
+def operations(body: KernelCode) -> tuple[LongOperation, ...]:
     """Return the operations of a kernel by offset, without those within the functions that they call."""
-    body = KernelBody(code, inner)
+    called = _called_code(body)
     found: list[LongOperation] = []
     regions: list[range] = []
-    for index, instruction in enumerate(code):
+    for index, instruction in enumerate(body.code):
         reader = _reader_of(instruction.operation)
-        operation = reader(body, index) if reader is not None and body.is_own(index) else None
+        if reader is None or any(instruction.address in span for span in called):
+            continue
+        operation = reader(body, index)
         if operation is not None:
             found.append(operation)
             if instruction.name == "CALL":
@@ -74,14 +79,14 @@ def operations(code: Sequence[Instruction], inner: Sequence[InnerFunction]) -> t
     return tuple(sorted(own, key=lambda operation: operation.at.address))
 
 
-_Reader = Callable[[KernelBody, int], LongOperation | None]
+_Reader = Callable[[KernelCode, int], LongOperation | None]
 """Returns the operation whose sign has this index."""
 
 
 @lru_cache(maxsize=1 << 14)
 def _reader_of(operation: Operation) -> _Reader | None:
     """Return the reader for an instruction that can be the sign of an operation."""
-    if operation.opcode in ("MUFU.RCP64H", "MUFU.RSQ64H"):
+    if operation.opcode in FP64_SEEDS:
         return _in_fp64
     if _INTEGER_SEED.match(operation.opcode):
         return _integer_division
@@ -92,13 +97,33 @@ def _reader_of(operation: Operation) -> _Reader | None:
     return None
 
 
-def _region(body: KernelBody, index: int) -> range:
+def _called_code(body: KernelCode) -> Sequence[range]:
+    """Return the offsets of the compiler's functions; without names, of all code from the first called one on."""
+    if body.functions or not body.has_any(["CALL"]):
+        return body.library
+    jumps = jumping_calls(body.code)
+    calls = [item for item in body.named("CALL") if item.address not in jumps]
+    targets = [item.target for item in calls if item.target is not None and item.target > item.address]
+    return [range(min(targets), body.code[-1].address + INSTRUCTION_BYTES)] if targets else []
+
+
+def _after(body: KernelCode, index: int, count: int = _WINDOW) -> Sequence[Instruction]:
+    """Return the instructions after one."""
+    return body.code[index + 1 : index + 1 + count]
+
+
+def _before(body: KernelCode, index: int, count: int = _WINDOW) -> Sequence[Instruction]:
+    """Return the instructions before one, the last first."""
+    return body.code[max(0, index - count) : index][::-1]
+
+
+def _region(body: KernelCode, index: int) -> range:
     """Return the offsets of the code from the last BSSY before an instruction to its target; none without."""
-    start = next((item for item in body.before(index) if item.name == "BSSY" and item.operands), None)
+    start = next((item for item in _before(body, index) if item.name == "BSSY" and item.operands), None)
     return range(start.address, start.target or 0) if start is not None else range(0)
 
 
-def _call(body: KernelBody, index: int) -> LongOperation | None:
+def _call(body: KernelCode, index: int) -> LongOperation | None:
     """Return the call of a function whose name shows what it computes."""
     call = body.code[index]
     function = body.functions.get(call.target)
@@ -110,11 +135,11 @@ def _call(body: KernelBody, index: int) -> LongOperation | None:
     return None
 
 
-def _division(body: KernelBody, index: int) -> LongOperation | None:
+def _division(body: KernelCode, index: int) -> LongOperation | None:
     """Return the division that an FCHK checks: a reciprocal, refined, times the dividend, and refined again."""
     check = body.code[index]
     divisor = set(named(check.operands[-1])) if check.operands else set()
-    near = [*body.before(index, 24), *body.after(index, 8)]
+    near = [*_before(body, index, 24), *_after(body, index, 8)]
     seed = next((item for item in near if item.is_a("MUFU.RCP") and divisor & names_read(item.operation)), None)
     if seed is None:
         return None
@@ -126,34 +151,34 @@ def _division(body: KernelBody, index: int) -> LongOperation | None:
     return LongOperation("division-fp32", check, tuple(sorted(parts)), slow=_slow(body, index))
 
 
-def _with_slow_path(body: KernelBody, index: int, *, kind: str, opcode: str, prepares: int) -> LongOperation | None:
+def _with_slow_path(body: KernelCode, index: int, *, kind: str, opcode: str, prepares: int) -> LongOperation | None:
     """Return a reciprocal or root whose operand is compared with a bound.
 
     `prepares` are the jump and the instructions before the comparison.
     """
     compare = body.code[index]
-    near = [*body.before(index, 8), *body.after(index, 16)]
+    near = [*_before(body, index, 8), *_after(body, index, 16)]
     seed = next((item for item in near if item.opcode == opcode), None)
     if seed is None:
         return None
     start = body.index(seed.address)
-    ends = (item.address for item in body.code[start : start + WINDOW] if item.name == "BSYNC")
-    end = body.index(next(ends, compare.address + 16 * INSTRUCTION_BYTES))
+    ends = (item.address for item in body.code[start : start + _WINDOW] if item.name == "BSYNC")
+    end = next(ends, compare.address + 16 * INSTRUCTION_BYTES)
     branch = _branch_on(body, index)
-    fast = body.code[start:end]
-    if branch is not None and start <= branch < end:
+    fast = body.between(seed.address, end)
+    if branch is not None and start <= branch < body.index(end):
         # The code that it jumps over calls the slow path, and sets registers that have other values in the fast path.
-        fast = [*body.code[start:branch], *body.code[body.index(body.code[branch].target or 0) : end]]
+        fast = [*body.code[start:branch], *body.between(body.code[branch].target or 0, end)]
     parts = {seed.address, compare.address, *dependents(fast)}
     return LongOperation(kind, seed, tuple(sorted(parts)), slow=_slow(body, index), prepares=prepares)
 
 
-def _in_fp64(body: KernelBody, index: int) -> LongOperation | None:
+def _in_fp64(body: KernelCode, index: int) -> LongOperation | None:
     """Return an FP64 division, reciprocal or root: refined up to the branch to its slow path; None without one."""
     seed = body.code[index]
-    following = body.after(index)
+    following = _after(body, index)
     jump = next((place for place, item in enumerate(following) if item.name in JUMPS), None)
-    if jump is None or not any(item.name == "CALL" for item in body.after(index + 1 + jump, 24)):
+    if jump is None or not any(item.name == "CALL" for item in _after(body, index + 1 + jump, 24)):
         return None
     code = [seed, *following[: jump + 1]]
     refined = set(dependents(code))
@@ -167,10 +192,10 @@ def _in_fp64(body: KernelBody, index: int) -> LongOperation | None:
     return LongOperation(kind, seed, tuple(sorted(parts)), slow=_slow(body, index))
 
 
-def _integer_division(body: KernelBody, index: int) -> LongOperation | None:
+def _integer_division(body: KernelCode, index: int) -> LongOperation | None:
     """Return a 32-bit division or remainder, whose reciprocal is made from the divisor as FP32."""
     seed = body.code[index]
-    code = [seed, *body.after(index, 4 * WINDOW)]
+    code = [seed, *_after(body, index, 4 * _WINDOW)]
     if not any(item.is_a("MUFU.RCP") for item in code) or not any(item.name == "F2I" for item in code):
         return None
     parts = {seed.address, *quotient_parts(code)}
@@ -180,7 +205,7 @@ def _integer_division(body: KernelBody, index: int) -> LongOperation | None:
     return LongOperation("integer-32", seed, tuple(sorted(parts)), times=max(1, times))
 
 
-def _trigonometry(body: KernelBody, index: int) -> LongOperation | None:
+def _trigonometry(body: KernelCode, index: int) -> LongOperation | None:
     """Return an FP32 sine, cosine or tangent, which jumps over a reduction by many digits of π."""
     compare = body.code[index]
     branch = _branch_on(body, index)
@@ -192,10 +217,10 @@ def _trigonometry(body: KernelBody, index: int) -> LongOperation | None:
     return LongOperation("trigonometry-fp32", compare, (compare.address,), slow=slow, slow_code=slow_code)
 
 
-def _power(body: KernelBody, index: int) -> LongOperation | None:
+def _power(body: KernelCode, index: int) -> LongOperation | None:
     """Return a powf: logarithm, product and exponential with a few more bits than FP32 has."""
     parts = []
-    for item in body.code[index : index + 2 * WINDOW + 1]:
+    for item in body.code[index : index + 2 * _WINDOW + 1]:
         if item.name.startswith(("F", "MUFU")):
             parts.append(item.address)
         if item.opcode == "F2I.NTZ":
@@ -203,17 +228,17 @@ def _power(body: KernelBody, index: int) -> LongOperation | None:
     return None
 
 
-def _remainder(body: KernelBody, index: int) -> LongOperation | None:
+def _remainder(body: KernelCode, index: int) -> LongOperation | None:
     """Return an fmodf: it scales |divisor|, and compares the dividend with the product."""
     scale = body.code[index]
     region = _region(body, index)
     product = scale.operands[0]
     if not region or not any(operand.startswith("|") for operand in scale.operands[1:]):
         return None
-    compares = [item for item in body.after(index, 4) if item.is_a("FSETP.GTU")]
+    compares = [item for item in _after(body, index, 4) if item.is_a("FSETP.GTU")]
     if not any(product in named(operand) for item in compares for operand in item.operands):
         return None
-    code = body.code[body.index(region.start) : body.index(region.stop)]
+    code = body.between(region.start, region.stop)
     return LongOperation("remainder-fp32", scale, tuple(item.address for item in code))
 
 
@@ -230,18 +255,18 @@ _READERS: Mapping[tuple[str, str], _Reader] = {
 """Readers by the name of the opcode and a constant among the operands; empty: any."""
 
 
-def _branch_on(body: KernelBody, index: int) -> int | None:
+def _branch_on(body: KernelCode, index: int) -> int | None:
     """Return the index of the next jump if an instruction writes its condition."""
     conditions = {name for name in body.code[index].operands[:2] if _PREDICATE.fullmatch(name)}
-    for place, item in enumerate(body.after(index), index + 1):
+    for place, item in enumerate(_after(body, index), index + 1):
         if item.name in JUMPS:
             read = {name for operand in (item.predicate or "", *item.operands) for name in named(operand)}
             return None if read.isdisjoint(conditions) else place
     return None
 
 
-def _slow(body: KernelBody, index: int) -> int:
+def _slow(body: KernelCode, index: int) -> int:
     """Return the number of instructions of the function that is called next; 0 if that is not known."""
-    call = next((item for item in body.after(index, 32) if item.name == "CALL"), None)
+    call = next((item for item in _after(body, index, 32) if item.name == "CALL"), None)
     function = body.functions.get(call.target) if call is not None else None
     return function.size_bytes // INSTRUCTION_BYTES if function is not None else 0

@@ -11,8 +11,8 @@ from itertools import groupby
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
 from gpuprof.hardware.specs import ArchSpec
-from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import ReviewedKernel
+from gpuprof.review.facts import CodeFacts
 from gpuprof.review.kernel import NO_CODE, CompiledKernel
 from gpuprof.review.reviewed import reviewed_kernel
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
@@ -21,16 +21,13 @@ from gpuprof.sass.instruction import Instruction, without_padding
 from gpuprof.sass.tools.disassemble import Disassembler, disassembled, disassembler_for
 from gpuprof.sass.tools.programs import NotFinished
 
-_LEAST_BYTES, _MOST_BYTES = 8_000 * INSTRUCTION_BYTES, 100_000 * INSTRUCTION_BYTES
+_LEAST_BYTES = 8_000 * INSTRUCTION_BYTES
+_MOST_BYTES = 100_000 * INSTRUCTION_BYTES
 """Code of one call of nvdisasm: its start alone takes as long as 15,000 instructions, of which most are repeated."""
 _MOST_KERNELS = 200
 _TARGET = re.compile(r"sm_\d{2,3}[af]?")
 _BROKEN = (ArithmeticError, LookupError, ValueError, TypeError, RecursionError)
 """Errors that code of no compiler may lead to."""
-
-Numbered = tuple[int, CompiledKernel]
-"""A kernel, and its place in the review."""
-SourceLines = Mapping[int, tuple[str, int]]
 
 
 def slices_of(kernels: Mapping[int, CompiledKernel], count: int) -> Iterator[list[int]]:
@@ -56,22 +53,16 @@ def slices_of(kernels: Mapping[int, CompiledKernel], count: int) -> Iterator[lis
         left -= size
 
 
-def reviewed_slice(kernels: Sequence[Numbered]) -> list[ReviewedKernel]:
+def reviewed_slice(kernels: Sequence[CompiledKernel]) -> list[ReviewedKernel]:
     """Return the reviews of kernels of one target. A kernel that cannot be read has a note that says why."""
-    tool = disassembler_for(kernels[0][1].target)
-    unread: dict[int, str] = {}
-    readable: list[Numbered] = []
-    for number, kernel in kernels:
-        why = _why_unreadable(kernel, tool)
-        if why is None:
-            readable.append((number, kernel))
-        else:
-            unread[number] = why
-    codes: dict[int, tuple[Instruction, ...] | str] = dict(unread)
-    if tool is not None:
-        listings = _disassembled(tool, [kernel for _, kernel in readable])
-        codes.update(zip((number for number, _ in readable), listings, strict=True))
-    return [_reviewed(number, kernel, codes[number]) for number, kernel in kernels]
+    tool = disassembler_for(kernels[0].target)
+    unreadable = [_why_unreadable(kernel, tool) for kernel in kernels]
+    readable = [kernel for kernel, why in zip(kernels, unreadable, strict=True) if why is None]
+    codes = iter(_disassembled(tool, readable) if tool is not None else ())
+    return [
+        _reviewed(kernel, next(codes)) if why is None else without_code(kernel, why)
+        for kernel, why in zip(kernels, unreadable, strict=True)
+    ]
 
 
 def _why_unreadable(kernel: CompiledKernel, tool: Disassembler | None) -> str | None:
@@ -101,25 +92,26 @@ def _disassembled(tool: Disassembler, kernels: Sequence[CompiledKernel]) -> list
     return [*_disassembled(tool, kernels[:half]), *_disassembled(tool, kernels[half:])]
 
 
-def _reviewed(number: int, kernel: CompiledKernel, code: tuple[Instruction, ...] | str) -> ReviewedKernel:
+def _reviewed(kernel: CompiledKernel, code: tuple[Instruction, ...] | str) -> ReviewedKernel:
     if isinstance(code, str):
-        return _without_code(number, kernel, code)
-    lines: SourceLines = kernel.lines or {}
+        return without_code(kernel, code)
+    lines = kernel.lines or {}
     if kernel.lines is None and kernel.cubin:
         tables = _tables(kernel.cubin, innermost=kernel.launch is None)
         if isinstance(tables, str):
-            kernel = replace(kernel, notes=(*kernel.notes, f"Its source lines could not be read: {tables:.300}."))
+            kernel = _noted(kernel, f"Its source lines could not be read: {tables:.300}.")
         else:
             lines = tables.get(kernel.kernel.mangled, {})
-    known = KernelCode(kernel=kernel, code=without_padding(code), lines=lines, arch=_arch(kernel.target))
     try:
-        return reviewed_kernel(known, number)
+        return reviewed_kernel(
+            CodeFacts(kernel=kernel, code=without_padding(code), lines=lines, arch=_arch(kernel.target))
+        )
     except _BROKEN as error:
-        return _without_code(number, kernel, f"{type(error).__name__}: {error}")
+        return without_code(kernel, f"{type(error).__name__}: {error}")
 
 
 @lru_cache(maxsize=2)
-def _tables(cubin: bytes, *, innermost: bool) -> Mapping[str, SourceLines] | str:
+def _tables(cubin: bytes, *, innermost: bool) -> Mapping[str, Mapping[int, tuple[str, int]]] | str:
     """Return the lines by kernel, of a report those that ncu and `gpuprof show` name, else those of nvdisasm."""
     try:
         return line_tables(cubin, innermost=innermost)
@@ -133,12 +125,11 @@ def _arch(target: str) -> ArchSpec | None:
     return SpecLibrary().arch(target.rstrip("af")) if _TARGET.fullmatch(target) else None
 
 
-def _without_code(number: int, kernel: CompiledKernel, why: str) -> ReviewedKernel:
-    kernel = replace(kernel, notes=(*kernel.notes, f"Its instructions could not be read: {why:.300}."))
-    arch = _arch(kernel.target)
-    return reviewed_kernel(KernelCode(kernel=kernel, code=(), lines={}, arch=arch, unread=f"{why:.300}"), number)
+def without_code(kernel: CompiledKernel, why: str) -> ReviewedKernel:
+    """Return the review of a kernel whose instructions are not known."""
+    kernel = _noted(kernel, f"Its instructions could not be read: {why:.300}.")
+    return reviewed_kernel(CodeFacts(kernel=kernel, code=(), lines={}, arch=_arch(kernel.target), unread=f"{why:.300}"))
 
 
-def given_up(number: int, kernel: CompiledKernel) -> ReviewedKernel:
-    """Return the review of a kernel whose process crashed or took too long."""
-    return _without_code(number, kernel, "reading them crashed or took too long")
+def _noted(kernel: CompiledKernel, note: str) -> CompiledKernel:
+    return replace(kernel, notes=(*kernel.notes, note))

@@ -13,7 +13,7 @@ NON_FUSED = percent("gain-of-fusing", 10.0)
 
 NEVER_FUSED = percent("fused-by-compiler", 10.0)
 
-_OPERATIONS = {"FP32": ("fma", "FFMA", "FADD", "FMUL"), "FP64": ("fp64", "DFMA", "DADD", "DMUL")}
+OPERATIONS = {"FP32": ("fma", "FFMA", "FADD", "FMUL"), "FP64": ("fp64", "DFMA", "DADD", "DMUL")}
 """The pipe of a type, its multiply-adds, additions and multiplications."""
 
 _ALSO_ON_FMA = ("IMAD", "IMUL", "HFMA2", "HADD2", "HMUL2")
@@ -21,7 +21,7 @@ _ALSO_ON_FMA = ("IMAD", "IMUL", "HFMA2", "HADD2", "HMUL2")
 
 
 def _non_fused(facts: KernelFacts) -> Findings:
-    for name, (pipe, fma, add, mul) in _OPERATIONS.items():
+    for name, (pipe, fma, add, mul) in OPERATIONS.items():
         counted = facts.fused_and_alone(fma, add, mul)
         if counted is None or not counted.all:
             continue
@@ -47,7 +47,7 @@ def _non_fused(facts: KernelFacts) -> Findings:
 
 def _fusing_saving(facts: KernelFacts, name: str, pairs: float) -> Saving | None:
     """Bound the gain of fusing this share of pairs by the rest of the pipe, and by their time in it or in a chain."""
-    pipe, *operations = _OPERATIONS[name]
+    pipe, *operations = OPERATIONS[name]
     busy, work = facts.pipe(pipe), facts.fraction_of_peak(name.lower())
     if busy is None and work is not None:
         # The pipe is at most as busy as if nothing were fused.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError
 from gpuprof.review.inputs.chosen import KernelChoice, fitting, module_of_cubin
@@ -19,13 +18,6 @@ from gpuprof.sass.tools.cuobjdump import cubin_of, find_cuobjdump, ptx_of
 _ENTRY_POINT = re.compile(rb"^[^\S\n]*(?:\.(?:visible|weak|extern)[^\S\n]+)*\.entry\b", re.MULTILINE)
 
 
-class _Unit(NamedTuple):
-    """The code of one source file, for several architectures: a container of a fat binary."""
-
-    origin: str
-    entries: tuple[FatEntry, ...]
-
-
 def binary_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[InputModule]:
     """Yield the code of a binary that is asked for. Raises InputError if it has none, DamagedInput for a broken one.
 
@@ -37,35 +29,33 @@ def binary_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
             if code.form == "cubin":
                 yield module_of_cubin(code.part.read(), origin, choice)
                 continue
-            for unit in _units(code, origin):
-                yield from _of_unit(unit, choice, name)
+            for entries in _sources(code):
+                yield from _of_source(entries, origin, choice, name)
     except DamagedInput as error:
         named = error.message.startswith(name)
         raise DamagedInput(error.message if named else f"{name}: {error.message}", error.hint) from error
 
 
-def _units(code: DeviceCode, origin: str) -> Iterator[_Unit]:
-    """Yield the containers of a fat binary: entries of one lie side by side."""
+def _sources(code: DeviceCode) -> Iterator[list[FatEntry]]:
+    """Yield the code of each source file, for several architectures: entries of one container lie side by side."""
     entries: list[FatEntry] = []
     for entry in fatbin_entries(code.part):
         last = entries[-1] if entries else None
         if last is not None and entry.header.start not in (last.header.start, last.stored.start + last.stored.size):
-            yield _Unit(origin, tuple(entries))
+            yield entries
             entries = []
         entries.append(entry)
     if entries:
-        yield _Unit(origin, tuple(entries))
+        yield entries
 
 
-def _of_unit(unit: _Unit, choice: KernelChoice, name: str) -> Iterator[InputModule]:
+def _of_source(entries: list[FatEntry], origin: str, choice: KernelChoice, name: str) -> Iterator[InputModule]:
     """Yield the code of one source that is asked for; PTX is compiled only if there is no machine code."""
-    sass = [entry for entry in unit.entries if entry.kind == "sass"]
-    ptx = [entry for entry in unit.entries if entry.kind == "ptx"]
+    sass = [entry for entry in entries if entry.kind == "sass"]
+    ptx = [entry for entry in entries if entry.kind == "ptx"]
     ptx.sort(key=lambda entry: int(entry.target.strip("compute_af") or 0), reverse=True)
-    if not sass and not ptx and any(entry.kind == "lto" for entry in unit.entries):
-        raise InputError(
-            f"{unit.origin} has code for link-time optimisation only", "check the program that is linked of it"
-        )
+    if not sass and not ptx and any(entry.kind == "lto" for entry in entries):
+        raise InputError(f"{origin} has code for link-time optimisation only", "check the program that is linked of it")
     available = [entry.target for entry in sass]
     newest = tuple(entry.target.replace("compute_", "sm_") for entry in ptx[:1])
     targets = choice.targets or (newest if not sass else tuple(available))
@@ -78,16 +68,16 @@ def _of_unit(unit: _Unit, choice: KernelChoice, name: str) -> Iterator[InputModu
             notes = (
                 f"{name}: has no code for {wanted}; a GPU of that runs its code for {entry.target}" for wanted in others
             )
-            module = _unpacked(entry, unit.origin, choice, notes=tuple(notes), wanted=entry.target in taken)
+            module = _unpacked(entry, origin, choice, notes=tuple(notes), wanted=entry.target in taken)
             kernels = module.holds
             yield module
     rest: dict[str, InputModule] = {}
     if not complete and (sass or choice.targets):
-        rest = {entry.target: _not_compiled(entry, unit.origin, kernels) for entry in ptx}
+        rest = {entry.target: _not_compiled(entry, origin, kernels) for entry in ptx}
     for wanted in targets:
-        entries = [entry for entry in ptx if compiles_for(entry.target, wanted)]
-        if entries and fitting(wanted, available) is None:
-            module = _compiled(entries[0], unit.origin, wanted, choice, name, kernels)
+        fit = [entry for entry in ptx if compiles_for(entry.target, wanted)]
+        if fit and fitting(wanted, available) is None:
+            module = _compiled(fit[0], origin, wanted, choice, name, kernels)
             rest[module.target] = module
     yield from rest.values()
 
@@ -111,7 +101,7 @@ def _unpacked(
 
 
 def _compiled(entry: FatEntry, origin: str, wanted: str, choice: KernelChoice, name: str, kernels: int) -> InputModule:
-    """Return what ptxas makes of PTX for an architecture without machine code; the PTX if it can make nothing."""
+    """Return PTX compiled for an architecture without machine code; the PTX itself if it does not compile."""
     note = f"{name}: has no code for {wanted}; its PTX for {entry.target} was compiled as a driver would"
     try:
         return compiled_ptx(ptx_of(entry), f"{origin} ({entry.target})", wanted, choice, origin=origin, notes=(note,))

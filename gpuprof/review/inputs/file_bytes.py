@@ -21,7 +21,7 @@ def read_bytes(path: Path, origin: str, most: int = _MOST_BYTES) -> bytes:
 
 
 def head_of(path: Path, origin: str, most: int) -> bytes:
-    """Read the beginning of a file. Raises InputError for what is missing, or no file."""
+    """Read the beginning of a file. Raises InputError if it is missing, or no file."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             status = os.fstat(file.fileno())

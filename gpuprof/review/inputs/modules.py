@@ -1,10 +1,10 @@
-"""Finds what a file is, by content first and then by name, and turns it into modules of compiled kernels."""
+"""Files of any kind into modules of compiled kernels; the kind follows from the content first, then from the name."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -39,23 +39,23 @@ _OTHERS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ((".json",), "has no GPU code", "name the .cubin beside it; of a build: --compile-commands FILE"),
     ((".ttir", ".ttgir", ".llir", ".source"), "is intermediate code of Triton", "name the .cubin beside it"),
 )
-"""How names of files without use end, what these are, and what to name instead."""
+"""Ends of the names of files without GPU code, their kind, and a hint what to name instead."""
 
 
-Refuse = Callable[[str, GpuprofError], None]
-"""Called with each file that cannot be reviewed, and why."""
+Refused = tuple[str, GpuprofError]
+"""A file that cannot be reviewed, and why."""
 _Reader = Callable[[Path, str, KernelChoice], Iterable[InputModule]]
 
 
-def modules_of(request: ReviewRequest, refuse: Refuse | None = None) -> Iterator[InputModule]:
-    """Yield the device code of the files, only with kernels that are asked for. Raises InputError and DamagedInput.
+def modules_of(request: ReviewRequest, left_out: list[Refused] | None = None) -> tuple[InputModule, ...]:
+    """Return the device code of the files, only with kernels that are asked for. Raises InputError and DamagedInput.
 
-    `refuse`, if it is given, is called with the files that cannot be read, and with the architectures that a source
-    cannot be compiled for, if others can.
+    `left_out`, if it is given, gets the files that cannot be read, and the sources that cannot be compiled for an
+    architecture, if others can.
     """
     choice = KernelChoice(request, kernel_pattern(request.kernel, "--kernel") if request.kernel is not None else None)
     modules: list[InputModule] = []
-    refused: list[tuple[str, GpuprofError]] = []
+    refused: list[Refused] = []
     with ExitStack() as stack:
         files: list[tuple[PlainFile, _Reader]] = []
         for name in request.files:
@@ -71,23 +71,20 @@ def modules_of(request: ReviewRequest, refuse: Refuse | None = None) -> Iterator
             for part in parts:
                 try:
                     modules += _modules(file, reader, part)
-                except (InputError, EnvironmentProblem) as error:
-                    refused.append((file.name, error))
-                except UsageError as error:
-                    if len(parts) == 1 and file.name not in request.builds:
+                except (InputError, EnvironmentProblem, UsageError) as error:
+                    if isinstance(error, UsageError) and len(parts) == 1 and file.name not in request.builds:
                         raise
                     refused.append((file.name, error))
-    if refused and (refuse is None or not modules):
+    if refused and (left_out is None or not modules):
         raise refused[0][1]
     try:
         chosen = _chosen(modules, choice)
     except GpuprofError as error:
-        # What was asked for may be in the files that cannot be read.
+        # The kernel may be in the files that cannot be read.
         raise (refused[0][1] if refused else error) from None
-    for name, why in refused:
-        if refuse is not None:
-            refuse(name, why)
-    yield from chosen
+    if left_out is not None:
+        left_out += refused
+    return chosen
 
 
 def _is_packed(look: Look) -> bool:
@@ -97,10 +94,10 @@ def _is_packed(look: Look) -> bool:
 
 def _check_options(request: ReviewRequest, readers: Sequence[_Reader]) -> None:
     """Raise UsageError if options are for sources, and no file is one: they would change nothing."""
-    options = request.compiler_options()
+    options = " ".join(request.compiler_options())
     if options and source_modules not in readers:
         raise UsageError(
-            f"{' '.join(options):.100}: none of the files is a source, so nothing is compiled with that",
+            f"{options:.100}: none of the files is a source, so nothing is compiled with that",
             "name a .cu, or leave it out",
         )
 
@@ -111,12 +108,13 @@ def _parts(file: PlainFile, reader: _Reader, choice: KernelChoice) -> Sequence[K
     if reader is source_modules:
         builds = choice.request.builds.get(file.name, (Build(),))
         requests = [choice.request.built_as(build).built_as(choice.request.torch or Build()) for build in builds]
-    parts = []
-    for request in requests:
-        each = reader in (source_modules, ptx_modules) and len(request.targets) > 1
-        for targets in [(target,) for target in request.targets] if each else [request.targets]:
-            parts.append(replace(choice, request=replace(request, targets=targets)))
-    return parts
+    if reader in (source_modules, ptx_modules):
+        requests = [part for request in requests for part in _by_target(request)]
+    return [replace(choice, request=request) for request in requests]
+
+
+def _by_target(request: ReviewRequest) -> Sequence[ReviewRequest]:
+    return [replace(request, targets=(target,)) for target in request.targets] or [request]
 
 
 def _modules(file: PlainFile, reader: _Reader, choice: KernelChoice) -> list[InputModule]:
@@ -131,7 +129,7 @@ def _modules(file: PlainFile, reader: _Reader, choice: KernelChoice) -> list[Inp
 
 
 def _reader(file: PlainFile) -> _Reader:
-    """Return what reads a file. Raises InputError if nothing does."""
+    """Return the reader of a file. Raises InputError if there is none."""
     if os.path.isdir(file.path):  # noqa: PTH112 (Path.is_dir fails for names that are too long)
         return triton_modules
     name = file.name.lower()
@@ -171,8 +169,8 @@ def _cubin(path: Path, name: str, choice: KernelChoice) -> Iterable[InputModule]
 def _chosen(modules: Sequence[InputModule], choice: KernelChoice) -> tuple[InputModule, ...]:
     """Return the modules with the kernels that are asked for. Raises UsageError and InputError if there is none."""
     kernels = [kernel for module in modules for kernel in module.kernels]
-    if choice.pattern is not None and choice.pattern.number is not None:
-        number = choice.pattern.number
+    number = choice.pattern.number if choice.pattern is not None else None
+    if number is not None:
         if number >= len(kernels):
             last = f"--kernel #{number}: the last kernel is #{len(kernels) - 1}"
             raise UsageError(last if kernels else "there is no kernel")

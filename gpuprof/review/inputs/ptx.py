@@ -50,7 +50,7 @@ def compiled_ptx(
 ) -> InputModule:
     """Return the kernels of PTX that was compiled for a target. Raises InputError if it does not compile.
 
-    `name` is what lines and errors call the PTX.
+    `name` is the name of the PTX in lines and errors.
     """
     compiled = compile_ptx(with_own_lines(ptx), target, name, choice.request.limits.begun())
     if isinstance(compiled, NotCompiled):

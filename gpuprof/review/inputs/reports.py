@@ -1,9 +1,10 @@
-"""Reports of ncu into kernels: the cubins that they embed, one kernel a launch, with what the launch recorded."""
+"""Reports of ncu into kernels: the cubins that they embed, one kernel a launch, with its recorded configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -20,29 +21,12 @@ _REGISTERS = "launch__registers_per_thread"
 _STATIC_SHARED = "launch__shared_mem_per_block_static"
 _DYNAMIC_SHARED = "launch__shared_mem_per_block_dynamic"
 _MOST_NAMED = 5
-
-
-class _Programs:
-    """The cubins of a report, each read once."""
-
-    def __init__(self) -> None:
-        self._read: dict[bytes, tuple[str, Mapping[str, CubinKernel]]] = {}
-
-    def kernel(self, program: EmbeddedProgram) -> tuple[str, CubinKernel] | str:
-        """Return the target and the kernel of a launch, or why there is none."""
-        if program.cubin not in self._read:
-            try:
-                cubin = read_cubin(program.cubin)
-            except DamagedInput as error:
-                return error.message
-            self._read[program.cubin] = cubin.target, {kernel.mangled: kernel for kernel in cubin.kernels}
-        target, kernels = self._read[program.cubin]
-        kernel = kernels.get(program.mangled)
-        return (target, kernel) if kernel is not None else f"its cubin has no kernel {program.mangled:.100}"
+_Kernels = tuple[str, Mapping[str, CubinKernel]]
+"""The target of a cubin, and its kernels by their symbols."""
 
 
 def report_modules(path: Path, origin: str, choice: KernelChoice) -> Iterator[InputModule]:
-    """Yield the code of a report's launches in their order, by architecture; those without have what was recorded.
+    """Yield the code of a report's launches in their order, by architecture; launches without code, as recorded.
 
     Raises InputError if the report cannot be read.
     """
@@ -83,15 +67,25 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _kernels(report: Report, origin: str, choice: KernelChoice) -> tuple[list[CompiledKernel], dict[str, list[str]]]:
-    """Return the kernels of the launches, and the names of those that are none, by why they are none."""
-    programs = _Programs()
+    """Return the kernels of the launches, and the names of those that are none, by why they are none.
+
+    A kernel without code has its recorded resources.
+    """
+    read = cache(_kernels_of)
     kernels: list[CompiledKernel] = []
     bare: dict[str, list[str]] = {}
     for number, launch in enumerate(report.launches):
-        why, cubin, target, kernel = _code(report, launch, programs)
-        if target is None or kernel is None:
+        if launch.kind != "kernel":
+            bare.setdefault(f"a {launch.kind:.40} is not a kernel", []).append(launch.name or launch.demangled)
+            continue
+        program = launch.details.program()
+        code = _code(program, read)
+        why = code if isinstance(code, str) else None
+        target, kernel = _recorded(report, launch) if isinstance(code, str) else code
+        if target is None:
             bare.setdefault(why or "", []).append(launch.name or launch.demangled)
             continue
+        cubin = program.cubin if program is not None and why is None else b""
         name = launch.demangled or kernel.mangled
         shape = KnownLaunch(block=launch.block, grid=launch.grid, dynamic_shared_bytes=_whole(launch, _DYNAMIC_SHARED))
         compiled = compiled_kernel(kernel, name, target, cubin, origin=origin, choice=choice, shape=shape)
@@ -99,27 +93,35 @@ def _kernels(report: Report, origin: str, choice: KernelChoice) -> tuple[list[Co
     return kernels, bare
 
 
-def _code(
-    report: Report, launch: Launch, programs: _Programs
-) -> tuple[str | None, bytes, str | None, CubinKernel | None]:
-    """Return why a launch has no machine code, its cubin, target and kernel: what was recorded if there is no code."""
-    if launch.kind != "kernel":
-        return f"a {launch.kind:.40} is not a kernel", b"", None, None
-    program = launch.details.program()
-    known = programs.kernel(program) if program is not None else "the report embeds no code of it"
-    if program is not None and not isinstance(known, str):
-        target, kernel = known
-        if kernel.code:
-            return None, program.cubin, target, kernel
-        known = "the report embeds its cubin without machine code"
+def _code(program: EmbeddedProgram | None, read: Callable[[bytes], _Kernels]) -> tuple[str, CubinKernel] | str:
+    """Return the target and the kernel of a launch, or why there is no code of it."""
+    if program is None:
+        return "the report embeds no code of it"
+    try:
+        target, kernels = read(program.cubin)
+    except DamagedInput as error:
+        return error.message
+    kernel = kernels.get(program.mangled)
+    if kernel is None:
+        return f"its cubin has no kernel {program.mangled:.100}"
+    return (target, kernel) if kernel.code else "the report embeds its cubin without machine code"
+
+
+def _kernels_of(data: bytes) -> _Kernels:
+    cubin = read_cubin(data)
+    return cubin.target, {kernel.mangled: kernel for kernel in cubin.kernels}
+
+
+def _recorded(report: Report, launch: Launch) -> tuple[str | None, CubinKernel]:
+    """Return the target and the kernel of a launch without code, as far as they were recorded."""
     device = report.devices[launch.device] if launch.device < len(report.devices) else None
-    recorded = CubinKernel(
+    kernel = CubinKernel(
         mangled=launch.mangled or launch.demangled or launch.name,
         code=b"",
         registers=_whole(launch, _REGISTERS),
         static_shared_bytes=_whole(launch, _STATIC_SHARED),
     )
-    return str(known), b"", target_named(device.compute_capability or "") if device is not None else None, recorded
+    return target_named(device.compute_capability or "") if device is not None else None, kernel
 
 
 def _whole(launch: Launch, name: str) -> int | None:

@@ -21,7 +21,7 @@ _TYPES = frozenset(
 
 
 def plain_names(source: str) -> Mapping[str, set[Names | None]]:
-    """Return the names of arguments that each kernel is declared with, by its short name; None for what is not plain.
+    """Return the names of arguments that each kernel is declared with, by its short name; None if they are not plain.
 
     Plain are parameters that end in their name, without templates, defaults, brackets or functions.
     """

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 DEFAULT_TARGET = "sm_90"
-"""What sources are compiled for if nobody says: Hopper, the newest data-center GPU that most users can have."""
+"""The default target of sources: Hopper, the newest data-center GPU that most users can have."""
 
 _WRITTEN = re.compile(
     r"(?:(?:sm|compute)_?)?(?:(?P<number>[1-9]\d{1,2})|(?P<major>\d{1,2})\.(?P<minor>\d))(?P<kind>[af]?)"
@@ -22,7 +22,7 @@ class _Target(NamedTuple):
 
 
 def target_named(text: str) -> str | None:
-    """Return a target that was written as "90a", "9.0" or "sm_90" in the form "sm_90"; None for what is none."""
+    """Return a target that was written as "90a", "9.0" or "sm_90" in the form "sm_90"; None for other texts."""
     parts = _parts(text)
     return f"sm_{parts.major}{parts.minor}{parts.kind}" if parts is not None else None
 
@@ -32,7 +32,8 @@ def runs_on(code: str, target: str) -> bool:
 
     It runs on chips of the same major and no lower minor number; that with an `a` only on its own.
     """
-    built, chip = _parts(code), _parts(target)
+    built = _parts(code)
+    chip = _parts(target)
     if built is None or chip is None or built.major != chip.major:
         return False
     return built.minor == chip.minor if built.kind == "a" else built.minor <= chip.minor
@@ -43,7 +44,8 @@ def compiles_for(ptx: str, target: str) -> bool:
 
     It can for no lower ones; that with an `a` only for its own, that with an `f` within its family.
     """
-    written, chip = _parts(ptx), _parts(target)
+    written = _parts(ptx)
+    chip = _parts(target)
     if written is None or chip is None:
         return False
     if written.kind == "a":

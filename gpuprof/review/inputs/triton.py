@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +33,7 @@ class _Target(msgspec.Struct):
 
 
 class _Metadata(msgspec.Struct):
-    """What Triton says of a launch."""
+    """A launch as Triton describes it."""
 
     name: str = ""
     num_warps: Annotated[int, msgspec.Meta(ge=1, le=32)] | None = None
@@ -44,13 +44,13 @@ class _Metadata(msgspec.Struct):
 
     @property
     def warps(self) -> int | None:
-        """Return the warps of a block if they are those of NVIDIA."""
+        """Return the warps of a block if they are of 32 threads."""
         lanes = self.target.warp_size if isinstance(self.target, _Target) else self.warp_size
         return self.num_warps if lanes == WARP_THREADS else None
 
 
-def triton_modules(folder: Path, origin: str, choice: KernelChoice) -> Iterator[InputModule]:
-    """Yield the kernels of a cache folder, and of those below it. Raises InputError if there is none."""
+def triton_modules(folder: Path, origin: str, choice: KernelChoice) -> list[InputModule]:
+    """Return the kernels of a cache folder, and of those below it. Raises InputError if there is none."""
     cubins = _cubins(folder, origin)
     if not cubins:
         raise InputError(
@@ -66,31 +66,30 @@ def triton_modules(folder: Path, origin: str, choice: KernelChoice) -> Iterator[
             broken.append(error.message)
     if not modules:
         raise DamagedInput(broken[0])
-    notes = tuple(f"left out: {message}" for message in broken)
-    yield replace(modules[0], notes=(*notes, *modules[0].notes))
-    yield from modules[1:]
+    notes = [f"left out: {message}" for message in broken]
+    modules[0] = replace(modules[0], notes=(*notes, *modules[0].notes))
+    return modules
 
 
 def triton_module(cubin: Path, origin: str, choice: KernelChoice) -> InputModule:
     """Return the kernel of a cubin with the metadata beside it, if there are some."""
     data = read_bytes(cubin, origin)
+    metadata = _Metadata()
+    notes: tuple[str, ...] = ()
     try:
         metadata = _metadata(cubin.with_suffix(".json"), origin)
     except InputError as error:
-        return module_of_cubin(data, origin, choice, notes=(f"{error.message}; block and shared memory are not known",))
-    if metadata is None:
-        return module_of_cubin(data, origin, choice)
-    shape = KnownLaunch(
-        block=(WARP_THREADS * metadata.warps, 1, 1) if metadata.warps is not None else None,
-        dynamic_shared_bytes=metadata.shared,
-    )
-    tools = (f"Triton {metadata.triton_version or ''}".strip(),) if metadata.warps is not None else ()
-    module = module_of_cubin(data, origin, choice, shape=shape, tools=tools)
-    declared = _declared(cubin, metadata.name) if module.kernels else ()
-    return replace(
-        module,
-        kernels=tuple(replace(kernel, argument_names=_names(kernel.kernel, declared)) for kernel in module.kernels),
-    )
+        notes = (f"{error.message}; block and shared memory are not known",)
+    block = None
+    tools: tuple[str, ...] = ()
+    if metadata.warps is not None:
+        block = (WARP_THREADS * metadata.warps, 1, 1)
+        tools = (f"Triton {metadata.triton_version or ''}".strip(),)
+    shape = KnownLaunch(block=block, dynamic_shared_bytes=metadata.shared)
+    module = module_of_cubin(data, origin, choice, shape=shape, tools=tools, notes=notes)
+    declared = _declared(cubin, metadata.name) if metadata.name and module.kernels else ()
+    named = (replace(kernel, argument_names=_names(kernel.kernel, declared)) for kernel in module.kernels)
+    return replace(module, kernels=tuple(named))
 
 
 def _cubins(folder: Path, origin: str) -> list[Path]:
@@ -106,19 +105,18 @@ def _cubins(folder: Path, origin: str) -> list[Path]:
     return cubins
 
 
-def _metadata(path: Path, origin: str) -> _Metadata | None:
-    """Read what Triton says of a kernel; None if there is no file. Raises DamagedInput for anything else."""
+def _metadata(path: Path, origin: str) -> _Metadata:
+    """Read the metadata of a kernel, empty without a file. Raises DamagedInput for anything else."""
     if not path.is_file():
-        return None
+        return _Metadata()
     content = read_bytes(path, origin, most=_MOST_METADATA)
     try:
-        metadata = msgspec.json.decode(content, type=_Metadata)
+        return msgspec.json.decode(content, type=_Metadata)
     except (msgspec.DecodeError, RecursionError) as error:
         raise DamagedInput(f"{path.name:.100} beside {origin} is no metadata of Triton: {error!s:.100}") from error
-    return metadata
 
 
-def _declared(cubin: Path, name: str) -> tuple[tuple[str, str], ...]:
+def _declared(cubin: Path, name: str) -> Sequence[tuple[str, str]]:
     """Return name and type of the arguments that Triton's intermediate code declares, in one line."""
     for suffix in _INTERMEDIATE:
         try:
@@ -127,12 +125,12 @@ def _declared(cubin: Path, name: str) -> tuple[tuple[str, str], ...]:
             continue
         header = text.partition(f"tt.func public @{name}(")[2].partition("\n")[0]
         if header:
-            return tuple((match[1], match[2]) for match in _ARGUMENT.finditer(header))
+            return _ARGUMENT.findall(header)
     return ()
 
 
 def _names(kernel: CubinKernel, declared: Sequence[tuple[str, str]]) -> tuple[str | None, ...]:
-    """Return names by ordinal, up to where the parameters of the code are others than those declared.
+    """Return names by ordinal, up to the first parameter of the code that is not the one declared.
 
     Triton adds parameters of its own behind them: scratch memory. A type of another size becomes several.
     """

@@ -23,7 +23,8 @@ def _atomics(facts: CodeFacts) -> Iterator[Finding]:
     addresses = facts.addresses if has_atomics else None
     if addresses is None:
         return
-    same, looping = [], []
+    same = []
+    looping = []
     for item in addresses.of.values():
         if item.request.kind != "atomic" or ".CAS" in item.instruction.opcode or is_of_one_lane(addresses, item):
             continue

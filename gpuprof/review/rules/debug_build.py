@@ -14,7 +14,7 @@ from gpuprof.sass.instruction import Instruction
 
 
 def _debug(facts: CodeFacts) -> Iterator[Finding]:
-    moves = [item for item in facts.known.named("MOV") if _is_self_move(item)]
+    moves = [item for item in facts.named("MOV") if _is_self_move(item)]
     share = len(moves) / max(1, len(facts.code))
     if SELF_MOVES.is_reached(share):
         yield code_finding(

@@ -22,9 +22,7 @@ def _divergent(facts: CodeFacts) -> Iterator[Finding]:
         return
     is_branch = any(condition.name in JUMPS for condition in conditions.values())
     case = "branch" if is_branch else "predicate"
-    lines = sorted(
-        {facts.known.lines[item.address][1] for item in conditions.values() if item.address in facts.known.lines}
-    )
+    lines = sorted({facts.lines[item.address][1] for item in conditions.values() if item.address in facts.lines})
     why = (case, "undefined", "lines") if lines else (case, "undefined")
     yield code_finding(
         facts,

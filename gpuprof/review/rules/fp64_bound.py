@@ -48,10 +48,7 @@ def _between_fp32(facts: CodeFacts) -> Iterator[Finding]:
         "fp64-bound",
         [instruction for chain in chains for instruction in chain.with_constant],
         cases_named("between-fp32"),
-        amounts=(
-            *amounts_of("instruction", arithmetic=arithmetic),
-            *amounts_of("conversion", conversions=conversions),
-        ),
+        amounts=amounts_of("instruction", arithmetic=arithmetic) + amounts_of("conversion", conversions=conversions),
         evidence=context("between-fp32", arithmetic, "") + context("conversions", conversions, ""),
     )
 

@@ -10,7 +10,6 @@ from gpuprof.model.findings import Amount, CaseName, Cases
 from gpuprof.model.occupancy import MOST_REGISTERS
 from gpuprof.model.session import Evidence, Finding
 from gpuprof.review.facts import CodeFacts
-from gpuprof.review.local_arrays import own_arrays
 from gpuprof.review.rules.rule import CodeRule, access_counts, code_finding
 from gpuprof.sass.binary.local_memory import stack_slot
 from gpuprof.sass.instruction import Instruction
@@ -31,17 +30,12 @@ def _local_memory(facts: CodeFacts) -> Iterator[Finding]:
             facts,
             _ID,
             spills,
-            Cases(
-                headline=("spilled", *counts),
-                why=(reason, "through-l1"),
-                action=advice[:1],
-                advice=advice,
-            ),
+            Cases(headline=("spilled", *counts), why=(reason, "through-l1"), action=advice[:1], advice=advice),
             amounts=amounts + amounts_of("", registers=registers),
             evidence=(*_bytes("spilled", spills), *context("registers", registers, "register")),
             is_guess=facts.local_memory.guessed,
         )
-    arrays = own_arrays(facts)
+    arrays = facts.own_arrays
     indexed = [access for access in arrays if stack_slot(access) is None]
     if indexed:
         counts, amounts = _counts(facts, indexed)
@@ -62,8 +56,8 @@ def _local_memory(facts: CodeFacts) -> Iterator[Finding]:
 
 def _reason(facts: CodeFacts) -> tuple[CaseName, tuple[CaseName, ...]]:
     """Return why registers are spilled, and the changes."""
-    inner = facts.known.kernel.kernel.inner
-    if all(any(0 <= item.address - of.offset < of.size_bytes for of in inner) for item in facts.local_memory.spills):
+    called = [range(of.offset, of.offset + of.size_bytes) for of in facts.kernel.kernel.inner]
+    if all(any(item.address in code for code in called) for item in facts.local_memory.spills):
         return "called-functions", ("called-functions",)
     registers = facts.resources.registers
     if registers is not None and registers >= MOST_REGISTERS:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuprof.diagnose.rule import amounts_of, labels_of
 from gpuprof.diagnose.thresholds import Threshold, context
-from gpuprof.model.findings import Amount, CaseName, Cases
+from gpuprof.model.findings import MAIN, Amount, CaseName, Cases
 from gpuprof.model.session import Finding
 from gpuprof.review.contract import CodeOccupancy
 from gpuprof.review.facts import CodeFacts
@@ -21,52 +21,45 @@ _ASYNCHRONOUS_COPIES = ("LDGSTS", "UBLKCP", "UTMALDG")
 
 def _occupancy(facts: CodeFacts) -> Iterator[Finding]:
     occupancy = facts.occupancy
-    arch = facts.known.arch
+    arch = facts.arch
     if occupancy is None or arch is None or not occupancy.limiters:
         return
     per_scheduler = occupancy.warps_per_sm / arch.limit("sub_partitions")
     fits = occupancy.blocks_per_sm > 0
-    if fits and (per_scheduler >= FEW_WARPS.value or _has_work_in_flight(facts)):
+    # Asynchronous copies and tensor instructions go on without more warps.
+    has_work_in_flight = facts.has_any(_ASYNCHRONOUS_COPIES) or facts.matrix
+    if fits and (per_scheduler >= FEW_WARPS.value or has_work_in_flight):
         return
+    headline = MAIN if fits else ("no-block-fits",)
+    if fits and is_upper_bound(facts, facts.resources):
+        headline = ("at-most",)
     change, of_step = _change(occupancy)
     resources = facts.resources
+    shared = (resources.static_shared_bytes or 0) + (resources.dynamic_shared_bytes or 0)
     advice = tuple(map(_name, occupancy.limiters))
     yield code_finding(
         facts,
         _ID,
         (),
         Cases(
-            headline=_headline(facts, occupancy),
+            headline=headline,
             why=("few-resident", "few-by-code") if fits else ("launch-fails",),
             action=("main" if fits else "fit-block", change),
             advice=(*advice, "in-flight") if fits else advice,
         ),
-        amounts=(
-            *of_step,
-            *amounts_of(theoretical=occupancy.fraction),
-            *amounts_of("warp", warps=occupancy.warps_per_sm, per_scheduler=per_scheduler),
-        ),
+        amounts=of_step
+        + amounts_of(theoretical=occupancy.fraction)
+        + amounts_of("warp", warps=occupancy.warps_per_sm, per_scheduler=per_scheduler),
         labels=labels_of(limiters=occupancy.limiters),
         evidence=(
             FEW_WARPS.evidence(per_scheduler),
             *context("theoretical-occupancy", 100 * occupancy.fraction, "%"),
             *context("registers", resources.registers, "register"),
-            *context("shared-of-block", _shared_bytes(facts) or None, "B"),
+            *context("shared-of-block", shared or None, "B"),
             *context("threads", facts.threads_per_block, "thread"),
         ),
         is_guess=fits,
     )
-
-
-def _has_work_in_flight(facts: CodeFacts) -> bool:
-    """Return whether asynchronous copies or tensor instructions go on without more warps."""
-    return facts.known.has_any(_ASYNCHRONOUS_COPIES) or bool(facts.matrix)
-
-
-def _headline(facts: CodeFacts, occupancy: CodeOccupancy) -> tuple[CaseName, ...]:
-    if not occupancy.blocks_per_sm:
-        return ("no-block-fits",)
-    return ("at-most",) if is_upper_bound(facts.known, facts.resources) else ("main",)
 
 
 def _change(occupancy: CodeOccupancy) -> tuple[CaseName, tuple[Amount, ...]]:
@@ -80,10 +73,6 @@ def _change(occupancy: CodeOccupancy) -> tuple[CaseName, tuple[Amount, ...]]:
 
 def _name(limiter: str) -> CaseName:
     return limiter.replace(" ", "-")
-
-
-def _shared_bytes(facts: CodeFacts) -> int:
-    return (facts.resources.static_shared_bytes or 0) + (facts.resources.dynamic_shared_bytes or 0)
 
 
 RULE = CodeRule(id=_ID, check=_occupancy, thresholds=(FEW_WARPS,))

@@ -22,9 +22,8 @@ _SAME_FIX = ("neighbours", "structure")
 
 def _narrow(facts: CodeFacts) -> Iterator[Finding]:
     """Yield a finding for adjacent words, and one for bytes."""
-    if not any(access.space == "global" and access.width_bytes < WIDE_BYTES for access in facts.accesses):
-        return
-    addresses = facts.addresses
+    is_narrow = any(access.space == "global" and access.width_bytes < WIDE_BYTES for access in facts.accesses)
+    addresses = facts.addresses if is_narrow else None
     if addresses is None:
         return
     items = [
@@ -32,17 +31,12 @@ def _narrow(facts: CodeFacts) -> Iterator[Finding]:
         for (_, space), item in addresses.of.items()
         if space == "global" and item.request.kind in {"load", "store"} and not item.instruction.idle
     ]
-    runs = adjacent_words(item for item in items if _may_be_wider(facts, item))
+    fixed = {address for address, excess in facts.excess.items() if excess.shape.name in _SAME_FIX}
+    may_be_wider = [item for item in items if item.request.width_bytes < WIDE_BYTES]
+    runs = adjacent_words(item for item in may_be_wider if item.instruction.address not in fixed)
     if runs:
         yield _adjacent(facts, runs)
     yield from _bytes(facts, items)
-
-
-def _may_be_wider(facts: CodeFacts, item: LaneAddress) -> bool:
-    if item.request.width_bytes >= WIDE_BYTES:
-        return False
-    excess = facts.excess.get(item.instruction.address)
-    return excess is None or excess.shape.name not in _SAME_FIX
 
 
 def _adjacent(facts: CodeFacts, runs: Sequence[AdjacentWords]) -> Finding:
@@ -60,15 +54,11 @@ def _adjacent(facts: CodeFacts, runs: Sequence[AdjacentWords]) -> Finding:
             action=MAIN if wide == WIDE_BYTES else (f"bytes-{wide}",),
             advice=(*MAIN, "alignment"),
         ),
-        amounts=(
-            *amounts_of("", words=len(worst), fewer=wide_accesses(worst)),
-            *amounts_of("B", width=request.width_bytes, wide=wide),
-        ),
-        evidence=(
-            *context("adjacent-words", len(worst), "word"),
-            *context("access-bytes", request.width_bytes, "B"),
-            *context("adjacent-accesses", sum(map(len, runs)), "instruction"),
-        ),
+        amounts=amounts_of("", words=len(worst), fewer=wide_accesses(worst))
+        + amounts_of("B", width=request.width_bytes, wide=wide),
+        evidence=context("adjacent-words", len(worst), "word")
+        + context("access-bytes", request.width_bytes, "B")
+        + context("adjacent-accesses", sum(map(len, runs)), "instruction"),
         is_guess=not is_aligned,
     )
 
@@ -77,9 +67,9 @@ def _bytes(facts: CodeFacts, items: Sequence[LaneAddress]) -> Iterator[Finding]:
     """Yield a finding if most accesses in the deepest loops are of lanes side by side with a byte or two each."""
     deepest = max((facts.depth(item.instruction.address) for item in items), default=0)
     inner = [item for item in items if facts.depth(item.instruction.address) == deepest]
-    narrow = [item for item in inner if _is_narrow(item)]
-    share = len(narrow) / len(inner) if inner else None
-    if share is None or not NARROW.is_reached(share):
+    narrow = [item for item in inner if abs(item.stride or 0) == item.request.width_bytes <= _NARROW_BYTES]
+    share = len(narrow) / max(1, len(inner))
+    if not NARROW.is_reached(share):
         return
     size = max(item.request.width_bytes for item in narrow)
     yield code_finding(
@@ -90,10 +80,6 @@ def _bytes(facts: CodeFacts, items: Sequence[LaneAddress]) -> Iterator[Finding]:
         amounts=amounts_of("", narrow=len(narrow), accesses=len(inner)) + amounts_of("byte", size=size),
         evidence=(NARROW.evidence(100 * share, "share-of-two-bytes"), *context("access-bytes", size, "B")),
     )
-
-
-def _is_narrow(item: LaneAddress) -> bool:
-    return item.request.width_bytes <= _NARROW_BYTES and abs(item.stride or 0) == item.request.width_bytes
 
 
 RULE = CodeRule(id=_ID, check=_narrow, thresholds=(NARROW,))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from gpuprof.diagnose.rule import amounts_of
 from gpuprof.diagnose.thresholds import context
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import Finding
-from gpuprof.review.kernel import CompiledKernel, InputModule
+from gpuprof.review.kernel import InputModule
 from gpuprof.review.rules.rule import FileRule, file_finding
 
 _LINE_TABLE = b".debug_line"
@@ -17,8 +18,11 @@ _LINE_TABLE = b".debug_line"
 
 def _missing_lines(file: str, modules: Sequence[InputModule], _targets: Sequence[str]) -> Iterator[Finding]:
     kernels = [kernel for module in modules for kernel in module.kernels if kernel.has_code]
-    has_table: dict[int, bool] = {}
-    bare = sum(not _has_lines(kernel, has_table) for kernel in kernels)
+    has_table = cache(lambda cubin: _LINE_TABLE in cubin)
+    bare = 0
+    for kernel in kernels:
+        has_lines = bool(kernel.lines) if kernel.lines is not None else has_table(kernel.cubin)
+        bare += not has_lines
     if not bare:
         return
     headline = "all-kernels" if bare == len(kernels) else "some-kernels"
@@ -30,16 +34,6 @@ def _missing_lines(file: str, modules: Sequence[InputModule], _targets: Sequence
         amounts=amounts_of("kernel", bare=bare, kernels=len(kernels)),
         evidence=context("kernels", bare, ""),
     )
-
-
-def _has_lines(kernel: CompiledKernel, has_table: dict[int, bool]) -> bool:
-    """Return whether source lines are known; `has_table` caches that by the id of a cubin."""
-    if kernel.lines is not None:
-        return bool(kernel.lines)
-    key = id(kernel.cubin)
-    if key not in has_table:
-        has_table[key] = _LINE_TABLE in kernel.cubin
-    return has_table[key]
 
 
 RULE = FileRule(id="no-line-info", check=_missing_lines)

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.diagnose.rule import amounts_of, labels_of
-from gpuprof.diagnose.rules.non_fused_fp import NEVER_FUSED, NON_FUSED
+from gpuprof.diagnose.rules.non_fused_fp import NEVER_FUSED, NON_FUSED, OPERATIONS
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import Finding
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.rules.rule import CodeRule, code_finding
 from gpuprof.review.unfused import fusible_additions
 
-_OPCODES = {"FP32": ("FFMA", "FADD", "FMUL"), "FP64": ("DFMA", "DADD", "DMUL")}
 LEAST_PAIRS = 4
 """Fewer can come from a function, or from an intrinsic such as __fmul_rn."""
 
 
 def _non_fused(facts: CodeFacts) -> Iterator[Finding]:
     of_operations = {address for operation in facts.operations for address in operation.parts}
-    for name, (fma, add, mul) in _OPCODES.items():
-        if not facts.known.has_any((mul,)):
+    for name, (_, fma, add, mul) in OPERATIONS.items():
+        if not facts.has_any((mul,)):
             continue
         code = [instruction for instruction in facts.code if instruction.address not in of_operations]
         arithmetic = sum(instruction.name in (fma, add, mul) for instruction in code)

@@ -17,7 +17,7 @@ _LONGEST_TARGET = 20
 
 def _older(facts: CodeFacts) -> Iterator[Finding]:
     """Report loops that multiply with mma.sync if the architecture has a faster instruction."""
-    arch = facts.known.arch
+    arch = facts.arch
     keys = {opcode.key for _, opcode in facts.matrix}
     if arch is None or any(key.instruction != OLD_INSTRUCTION for key in keys):
         return
@@ -25,7 +25,7 @@ def _older(facts: CodeFacts) -> Iterator[Finding]:
     in_loops = [item for item, _ in facts.matrix if facts.depth(item.address)]
     if newer is None or not in_loops:
         return
-    target = facts.known.kernel.target
+    target = facts.kernel.target
     advice = ["library", newer]
     if not target.endswith(("a", "f")):
         advice.insert(1, "target")

@@ -109,6 +109,5 @@ def _severity(facts: CodeFacts, place: Location | None, *, is_guess: bool) -> Se
     """Grade a finding by how often its place runs: in the innermost loops of the kernel, or elsewhere."""
     if is_guess:
         return "low"
-    if place is not None and (place.loops or 0) < facts.deepest:
-        return "medium"
-    return "high"
+    deepest = max((loop.depth for loop in facts.loops), default=0)
+    return "medium" if place is not None and (place.loops or 0) < deepest else "high"

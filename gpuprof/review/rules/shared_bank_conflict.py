@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -10,6 +9,7 @@ from msgspec.structs import replace
 from gpuprof.diagnose.rule import amounts_of
 from gpuprof.diagnose.thresholds import Threshold, context
 from gpuprof.model.findings import Cases
+from gpuprof.model.groups import collected
 from gpuprof.model.session import Evidence, Finding
 from gpuprof.review.contract import CodeAccess
 from gpuprof.review.facts import CodeFacts
@@ -27,15 +27,13 @@ _COPY = "LDGSTS"
 
 def _bank_conflicts(facts: CodeFacts) -> Iterator[Finding]:
     """Yield a finding for each stride, or number of wavefronts, of requests that conflict."""
-    groups: defaultdict[tuple[float, int | None], list[CodeAccess]] = defaultdict(list)
-    for access in facts.accesses:
-        if access.space != "shared" or access.kind == "atomic" or not _conflicts(access):
-            continue
-        of_banks = _without_lines(facts, access) if access.opcode.startswith(_COPY) else access
-        if _conflicts(of_banks):
-            groups[round(_ways(of_banks), 2), access.lane_stride_bytes].append(of_banks)
-    for (_, stride), accesses in groups.items():
-        yield _conflict(facts, stride, accesses)
+    shared = [access for access in facts.accesses if access.space == "shared" and access.kind != "atomic"]
+    of_banks = [_without_lines(facts, access) for access in shared if _conflicts(access)]
+    alike = collected(
+        ((round(_ways(access), 2), access.lane_stride_bytes), access) for access in of_banks if _conflicts(access)
+    )
+    for accesses in alike:
+        yield _conflict(facts, accesses)
 
 
 def _conflicts(access: CodeAccess) -> bool:
@@ -59,10 +57,12 @@ def _least(access: CodeAccess) -> float:
 
 
 def _without_lines(facts: CodeFacts, access: CodeAccess) -> CodeAccess:
-    """Return an LDGSTS with the wavefronts that the banks alone take, as far as they are known.
+    """Return an access with the wavefronts that the banks alone take, as far as they are known.
 
-    It also takes one for each cache line that it copies from, which no padding of the shared array changes.
+    An LDGSTS also takes one for each cache line that it copies from, which no padding of the shared array changes.
     """
+    if not access.opcode.startswith(_COPY):
+        return access
     addresses = facts.addresses
     item = addresses.of.get((access.offset, "shared")) if addresses is not None else None
     passes = wavefronts(_request(access, item.apart)) if item is not None and item.known else None
@@ -81,7 +81,8 @@ def _request(access: CodeAccess, lanes: tuple[int, ...]) -> Access:
     )
 
 
-def _conflict(facts: CodeFacts, stride: int | None, accesses: Sequence[CodeAccess]) -> Finding:
+def _conflict(facts: CodeFacts, accesses: Sequence[CodeAccess]) -> Finding:
+    stride = accesses[0].lane_stride_bytes
     worst = max(accesses, key=lambda access: (facts.depth(access.offset), _more(access), -access.offset))
     passes = worst.wavefronts_per_request or 0.0
     needed = _least(worst)
@@ -99,7 +100,7 @@ def _conflict(facts: CodeFacts, stride: int | None, accesses: Sequence[CodeAcces
     return code_finding(
         facts,
         _ID,
-        [facts.at[access.offset] for access in accesses if access.offset in facts.at],
+        [facts.at[access.offset] for access in accesses],
         Cases(headline=("per-request", counts), why=tuple(why), advice=tuple(advice)),
         amounts=amounts,
         evidence=(

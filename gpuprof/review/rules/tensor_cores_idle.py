@@ -39,11 +39,11 @@ class _Product(NamedTuple):
 
 
 def _idle(facts: CodeFacts) -> Iterator[Finding]:
-    arch = facts.known.arch
-    if arch is None or facts.matrix or not facts.known.has_any(MULTIPLY_ADDS):
+    arch = facts.arch
+    if arch is None or facts.matrix or not facts.has_any(MULTIPLY_ADDS):
         return
     for product in _products(facts):
-        faster = tensor_product(product.path, facts.known.kernel.name, arch)
+        faster = tensor_product(product.path, facts.kernel.name, arch)
         if faster is None:
             continue
         why = [product.how, "least-rate"]
@@ -79,7 +79,7 @@ def _products(facts: CodeFacts) -> Iterator[_Product]:
             continue
         path = MULTIPLY_ADDS[Counter(item.name for item in multiplies).most_common(1)[0][0]]
         fused = _fused_share(code, path)
-        name = facts.known.kernel.name
+        name = facts.kernel.name
         if is_product_by_name(name) and not is_only_a_convolution(name) and FUSED_SHARE.is_reached(fused):
             yield _Product(path, multiplies, "by-name", FUSED_SHARE.evidence(100 * fused, "fused-in-loop"))
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from gpuprof.diagnose.access_shape import cases_of_shape, lane_evidence
 from gpuprof.diagnose.rule import amounts_of, labels_of
 from gpuprof.diagnose.thresholds import MORE_SECTORS
-from gpuprof.model.findings import Cases
+from gpuprof.model.findings import CaseName, Cases
+from gpuprof.model.groups import by_key, collected
 from gpuprof.model.session import Evidence, Finding
 from gpuprof.review.argument_strides import ArgumentAccess, argument_accesses
-from gpuprof.review.contract import CodeAccess
 from gpuprof.review.excess_sectors import ExcessAccess, extra_sectors
 from gpuprof.review.facts import CodeFacts
-from gpuprof.review.kernel import ArgumentPart
 from gpuprof.review.rules.rule import CodeRule, access_counts, code_finding
 from gpuprof.review.strides import argument_words
-from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.patterns.lane_shapes import LINE_BYTES, ShapeName
 
 _ID = "uncoalesced-global"
@@ -25,13 +22,12 @@ _ID = "uncoalesced-global"
 
 def _uncoalesced(facts: CodeFacts) -> Iterator[Finding]:
     """Yield a finding for each shape of access with excess sectors, and for each argument that may cause them."""
-    groups: defaultdict[ShapeName, list[ExcessAccess]] = defaultdict(list)
-    for excess in facts.excess.values():
-        if not excess.by_lanes:
-            groups[excess.shape.name].append(excess)
-    for name, accesses in groups.items():
+    shapes = by_key((excess.shape.name, excess) for excess in facts.excess.values() if not excess.by_lanes)
+    for name, accesses in shapes.items():
         yield _of_shape(facts, name, accesses)
-    yield from _by_argument(facts)
+    large = [of for of in argument_accesses(facts) if of.most_extra >= MORE_SECTORS.value]
+    for by_argument in collected((of.arguments, of) for of in large):
+        yield _of_argument(facts, by_argument)
 
 
 def _of_shape(facts: CodeFacts, name: ShapeName, accesses: Sequence[ExcessAccess]) -> Finding:
@@ -40,19 +36,19 @@ def _of_shape(facts: CodeFacts, name: ShapeName, accesses: Sequence[ExcessAccess
     sectors = access.sectors_per_request or 0.0
     needed = access.needed_per_request or 0.0
     counts, amounts = access_counts(of.access.kind for of in accesses)
+    amounts += amounts_of("sector", sectors=sectors, needed=needed)
     stride = access.lane_stride_bytes
-    why = (name,) if stride is None else ("lane-stride", name)
+    why: tuple[CaseName, ...] = (name,)
+    if stride is not None:
+        why = ("lane-stride", name)
+        amounts += amounts_of("B", stride=abs(stride))
     of_shape = cases_of_shape(name)
     return code_finding(
         facts,
         _ID,
-        _instructions(facts, (of.access for of in accesses)),
+        [facts.at[of.access.offset] for of in accesses],
         Cases(headline=("per-request", counts), why=why, action=of_shape.action, advice=of_shape.advice),
-        amounts=(
-            *amounts,
-            *amounts_of("sector", sectors=sectors, needed=needed),
-            *amounts_of("B", stride=abs(stride) if stride is not None else None),
-        ),
+        amounts=amounts,
         evidence=(
             Evidence("", sectors, "sector/request", needed, role="sectors-of-request"),
             *lane_evidence(worst.shape),
@@ -61,17 +57,8 @@ def _of_shape(facts: CodeFacts, name: ShapeName, accesses: Sequence[ExcessAccess
     )
 
 
-def _by_argument(facts: CodeFacts) -> Iterator[Finding]:
-    """Yield a finding for each argument, or product of them, that may be a large stride."""
-    groups: defaultdict[tuple[ArgumentPart, ...], list[ArgumentAccess]] = defaultdict(list)
-    for of in argument_accesses(facts):
-        if of.most_extra >= MORE_SECTORS.value:
-            groups[of.arguments].append(of)
-    for accesses in groups.values():
-        yield _of_argument(facts, accesses)
-
-
 def _of_argument(facts: CodeFacts, accesses: Sequence[ArgumentAccess]) -> Finding:
+    """Return the finding for an argument, or a product of them, that may be a large stride."""
     worst = max(accesses, key=lambda of: (facts.depth(of.access.offset), -of.access.offset))
     step = worst.item.step
     # A thread that moves on by at most a cache line in each iteration comes back for the words beside the first.
@@ -84,19 +71,17 @@ def _of_argument(facts: CodeFacts, accesses: Sequence[ArgumentAccess]) -> Findin
     return code_finding(
         facts,
         _ID,
-        _instructions(facts, (of.access for of in accesses)),
+        [facts.at[of.access.offset] for of in accesses],
         Cases(
             headline=("if-large", counts),
             why=(apart, cost, *of_shape.why),
             action=(*of_shape.action, "unless-one") if is_fine_if_one else of_shape.action,
             advice=(*of_shape.advice, "give-argument"),
         ),
-        amounts=(
-            *amounts,
-            *amounts_of("sector", few=worst.if_one, sectors=worst.if_large, needed=worst.needed),
-            *amounts_of("B", times=worst.bytes_apart),
-            *amounts_of("", since=worst.large_from),
-        ),
+        amounts=amounts
+        + amounts_of("sector", few=worst.if_one, sectors=worst.if_large, needed=worst.needed)
+        + amounts_of("B", times=worst.bytes_apart)
+        + amounts_of("", since=worst.large_from),
         labels=labels_of(argument=(argument_words(worst.arguments),), option=(str(worst.arguments[0]),)),
         evidence=(
             Evidence("", float(worst.if_large), "sector/request", worst.needed, role="sectors-if-large"),
@@ -104,10 +89,6 @@ def _of_argument(facts: CodeFacts, accesses: Sequence[ArgumentAccess]) -> Findin
         ),
         is_guess=True,
     )
-
-
-def _instructions(facts: CodeFacts, accesses: Iterable[CodeAccess]) -> list[Instruction]:
-    return [facts.at[access.offset] for access in accesses if access.offset in facts.at]
 
 
 RULE = CodeRule(id=_ID, check=_uncoalesced, thresholds=(MORE_SECTORS,))
