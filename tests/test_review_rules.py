@@ -285,6 +285,21 @@ def test_a_barrier_of_some_warps_in_a_branch_is_meant_so() -> None:
     assert of_text(by_block, "divergent-barrier") == []
 
 
+@pytest.mark.parametrize(
+    ("source", "operation", "found"),
+    [
+        ("SR_TID.X", "LOP3.LUT R1, R0.reuse, 0x1, RZ, 0xc0, !PT", True),
+        ("SR_TID.X", "IMAD R1, R0, 0x3, RZ", True),
+        ("SR_CTAID.X", "LOP3.LUT R1, R0.reuse, 0x1, RZ, 0xc0, !PT", False),
+        ("SR_TID.X", "LDS R1, [R0]", False),
+    ],
+)
+def test_a_predicate_of_a_barrier_may_follow_from_bits_of_the_index(source: str, operation: str, found: bool) -> None:
+    lines = (f"S2R R0, {source}", operation, "ISETP.NE.U32.AND P0, PT, R1, 0x1, PT", "@!P0 BAR.SYNC 0x0", "EXIT")
+    text = "\n".join(f"/*{16 * place:04x}*/ {sass};" for place, sass in enumerate(lines))
+    assert bool(of_text(text, "divergent-barrier")) is found
+
+
 def test_an_addition_of_two_products_can_be_fused_with_one_of_them() -> None:
     step = ("FMUL R0, R4, R5", "FMUL R1, R6, R7", "FADD R8, R0, -R1", "STG.E [R2.64], R8")
     lines = [f"/*{16 * place:04x}*/ {sass};" for place, sass in enumerate((*4 * step, "EXIT"))]

@@ -10,6 +10,7 @@ from gpuprof.review.facts import CodeFacts
 from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import named, sources
+from gpuprof.sass.writes import LANE_BY_LANE
 
 _OF_ALL_THREADS = ("0x0",)
 """The operands of __syncthreads: barrier 0, without a number of threads."""
@@ -53,14 +54,26 @@ def _compares_index(facts: CodeFacts, barrier: Instruction) -> bool:
 
 
 def _reads_index(sums: Solution, block: int, at: int) -> bool:
-    """Return whether an instruction reads a sum with the thread's index."""
-    for operand in sources(sums.graph.blocks[block][at]):
-        for name in named(operand):
-            if "P" in name:
-                continue
-            value = sums.held(sums.read_by(block, at, name))
+    """Return whether an instruction reads a sum with the thread's index, or what follows from one lane by lane.
+
+    Addresses do not need the words that only predicates follow from, so those are followed here.
+    """
+    waiting, seen = [(block, at)], {(block, at)}
+    while waiting:
+        number, index = waiting.pop()
+        instruction = sums.graph.blocks[number][index]
+        if any(operand.startswith("SR_TID") for operand in instruction.operands):
+            return True
+        if instruction.name not in LANE_BY_LANE:
+            continue
+        for name in (name for operand in sources(instruction) for name in named(operand) if "P" not in name):
+            place = sums.read_by(number, index, name)
+            value = sums.held(place)
             if not isinstance(value.lanes, int) or any(_is_index(sums, symbol) for symbol, _ in value.terms):
                 return True
+            if place.at >= 0 and (place.block, place.at) not in seen:
+                seen.add((place.block, place.at))
+                waiting.append((place.block, place.at))
     return False
 
 
