@@ -41,20 +41,22 @@ def reviewed_kernel(facts: CodeFacts) -> ReviewedKernel:
 
 
 def _arguments(kernel: CompiledKernel) -> tuple[KernelArgument, ...]:
-    return tuple(
-        KernelArgument(
+    arguments = []
+    for parameter in kernel.kernel.parameters:
+        parts = [
+            ArgumentPart(offset=part.offset, size_bytes=part.size_bytes, name=str(part), value=value)
+            for part, value in kernel.shape.parts.items()
+            if part.ordinal == parameter.ordinal
+        ]
+        argument = KernelArgument(
             ordinal=parameter.ordinal,
             name=kernel.name_of(parameter),
             size_bytes=parameter.size_bytes,
             value=kernel.shape.arguments.get(parameter.ordinal),
-            parts=tuple(
-                ArgumentPart(offset=part.offset, size_bytes=part.size_bytes, name=str(part), value=value)
-                for part, value in kernel.shape.parts.items()
-                if part.ordinal == parameter.ordinal
-            ),
+            parts=tuple(parts),
         )
-        for parameter in kernel.kernel.parameters
-    )
+        arguments.append(argument)
+    return tuple(arguments)
 
 
 def _assumptions(facts: CodeFacts) -> tuple[str, ...]:

@@ -57,11 +57,12 @@ def compiled_ptx(
         raise InputError(f"{name} does not compile for {target}: {compiled.why[:1000]}")
     tool = " ".join((compiled.compiler, *compiled.options))
     module = module_of_cubin(compiled.cubin, origin or name, choice, tools=(tool,), notes=notes, wanted=True)
-    lines = {
-        kernel: {offset: (name if file == NAME else file, line) for offset, (file, line) in places.items()}
-        for kernel, places in line_tables(compiled.cubin).items()
-    }
-    kernels = (replace(kernel, lines=lines.get(kernel.kernel.mangled, {})) for kernel in module.kernels)
+    tables = line_tables(compiled.cubin)
+    kernels = []
+    for kernel in module.kernels:
+        places = tables.get(kernel.kernel.mangled, {})
+        lines = {offset: (name if file == NAME else file, line) for offset, (file, line) in places.items()}
+        kernels.append(replace(kernel, lines=lines))
     return replace(module, target=target, kernels=tuple(kernels))
 
 

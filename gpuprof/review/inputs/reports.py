@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from gpuprof.errors import DamagedInput, InputError
+from gpuprof.model.groups import by_key
 from gpuprof.model.recorded import EmbeddedProgram, Launch, Report
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.review.inputs.chosen import KernelChoice, compiled_kernel
@@ -73,24 +74,24 @@ def _kernels(report: Report, origin: str, choice: KernelChoice) -> tuple[list[Co
     """
     read = cache(_kernels_of)
     kernels: list[CompiledKernel] = []
-    bare: dict[str, list[str]] = {}
+    bare: list[tuple[str, str]] = []
     for number, launch in enumerate(report.launches):
         if launch.kind != "kernel":
-            bare.setdefault(f"a {launch.kind:.40} is not a kernel", []).append(launch.name or launch.demangled)
+            bare.append((f"a {launch.kind:.40} is not a kernel", launch.name or launch.demangled))
             continue
         program = launch.details.program()
         code = _code(program, read)
         why = code if isinstance(code, str) else None
         target, kernel = _recorded(report, launch) if isinstance(code, str) else code
         if target is None:
-            bare.setdefault(why or "", []).append(launch.name or launch.demangled)
+            bare.append((why or "", launch.name or launch.demangled))
             continue
         cubin = program.cubin if program is not None and why is None else b""
         name = launch.demangled or kernel.mangled
         shape = KnownLaunch(block=launch.block, grid=launch.grid, dynamic_shared_bytes=_whole(launch, _DYNAMIC_SHARED))
         compiled = compiled_kernel(kernel, name, target, cubin, origin=origin, choice=choice, shape=shape)
         kernels.append(replace(compiled, launch=number, bare=why))
-    return kernels, bare
+    return kernels, by_key(bare)
 
 
 def _code(program: EmbeddedProgram | None, read: Callable[[bytes], _Kernels]) -> tuple[str, CubinKernel] | str:
