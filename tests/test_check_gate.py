@@ -225,6 +225,22 @@ def test_a_finding_is_a_regression_only_if_the_base_has_fewer_of_that_severity()
     assert words(kernel(), "uncoalesced-global", kernel(high)) == "ok"
 
 
+def test_a_guess_of_the_base_does_not_excuse_a_finding_that_the_code_shows() -> None:
+    guess, sure = made.finding(severity="low", confidence="guess"), made.finding()
+    assert words(kernel(sure), "uncoalesced-global", kernel(guess)) == "regression"
+    assert words(kernel(guess), "uncoalesced-global", kernel(sure)) == "ok"
+    assert words(kernel(sure, guess), "uncoalesced-global", kernel(sure)) == "unclear"
+
+
+def test_architectures_are_told_apart() -> None:
+    new = made.review(kernel(registers=80), replace(kernel(registers=81), id=1, target="sm_80"))
+    old = made.review(kernel(), replace(kernel(), id=1, target="sm_80"))
+    answers = [new, old]
+    review = judged(ReviewRequest(files=("new",)), lambda _: answers.pop(0), base=["old"], fail_on=["registers"])
+    names = [case.name for case in review_report(review, WriteOptions()).cases]
+    assert names == ["transpose_naive (sm_90): registers", "transpose_naive (sm_80): registers"]
+
+
 def test_a_new_kernel_is_checked_for_spills_and_findings_alone() -> None:
     new = replace(kernel(made.finding(), spills=SPILLS), name="other", mangled="other")
     base = replace(kernel(), target="sm_80")

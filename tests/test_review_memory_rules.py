@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpuprof.diagnose.access_shape import cases_of_shape
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Finding
 from gpuprof.review.facts import CodeFacts
@@ -59,6 +60,10 @@ KERNELS = {
     "members": f"(P* p, float d) {{ {INDEX} p[i].x += d * p[i].z; }}",
     "pairs": f"(float* o, const float* a) {{ {INDEX} o[i] = a[2 * i] + a[2 * i + 1]; }}",
     "by_argument": f"(float* o, const float* a, int n) {{ {INDEX} o[i] = a[i * n]; }}",
+    "row_by_argument": (
+        f"(float* o, const float* a, int n) {{ {INDEX}\nconst float* p = a + i * n;\n"
+        "o[i] = p[0] + p[1] + p[2] + p[3] + p[4] + p[5] + p[6] + p[7]; }"
+    ),
     "two_bytes": f"(unsigned short* o, const unsigned short* a) {{ {INDEX} o[i] = a[i] + 1; }}",
     "looked_up": (
         f"(float* o, const float* a, const int* at) {{ {INDEX} const float* p = a + 4 * at[i];\n"
@@ -146,6 +151,7 @@ EXPECTED: tuple[tuple[str, Dim3, list[Said]], ...] = (
     ("members", ROW, [(UNCOALESCED, "inferred", [20, 4, 20], [1, 1, 1])]),
     ("pairs", ROW, [(UNCOALESCED, "inferred", [8, 4, 8, 2], [1, 1])]),
     ("by_argument", ROW, [(UNCOALESCED, "guess", [32, 4], [1])]),
+    ("row_by_argument", ROW, [(UNCOALESCED, "guess", [32, 4], [3] * 8)]),
     ("half_rows", ROW, [(UNCOALESCED, "guess", [16, 3], [1])]),
     ("backwards_by_nine", SQUARE, [(UNCOALESCED, "inferred", [16, 4, -36], [1])]),
     ("two_bytes", ROW, [(NARROW, "inferred", [100, 2], [1, 1])]),
@@ -172,6 +178,8 @@ def test_what_compiled_kernels_do_is_told_with_its_numbers_and_lines(target: str
     (tile,) = findings(case_of("tile", target, TILE))
     amounts = {amount.name: amount.value for amount in tile.amounts}
     assert (amounts["pad"], amounts["row"], "pad-by" in tile.cases.advice) == (4, 132, True)
+    fixes = [findings(case_of(name, target))[0].cases.action[0] for name in ("by_argument", "row_by_argument")]
+    assert fixes == [*cases_of_shape("stride").action, *cases_of_shape("neighbours").action]
     # The argument as given decides.
     assert said(case_of("by_argument", target, arguments={2: 1})) == []
     ((rule, certainty, numbers, _),) = said(case_of("by_argument", target, arguments={2: 4}))

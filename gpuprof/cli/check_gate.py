@@ -43,8 +43,10 @@ def gate_options(function: Command) -> Command:
 
 def closing_line(review: Review) -> str:
     """Say which limit failed first, and for which kernel; else that the gate has passed, and what it cannot judge."""
+    from gpuprof.review.alike import kernel_labels
+
     assert review.gate is not None
     new = 0
     if review.changes is not None:
         new = sum(change.match == "new" for change in review.changes.kernels)
-    return gate_line(review.gate, {kernel.id: kernel.label for kernel in review.kernels}, new)
+    return gate_line(review.gate, kernel_labels(review.kernels), new)

@@ -99,6 +99,15 @@ def grouped_kernels(review: Review) -> list[KernelGroup]:
     return sorted(groups, key=lambda group: (min(map(_gravity, group.findings), default=(9, 0)), not group.unreviewed))
 
 
+def kernel_labels(kernels: Sequence[ReviewedKernel]) -> dict[int, str]:
+    """Map the ids of kernels to their short names, with the architecture if the name is on several."""
+    several = Counter(label for label, _ in {(kernel.label, kernel.target) for kernel in kernels})
+    return {
+        kernel.id: f"{kernel.label} ({kernel.target})" if several[kernel.label] > 1 else kernel.label
+        for kernel in kernels
+    }
+
+
 def _file(kernel: ReviewedKernel) -> str:
     return kernel.origin.partition("[")[0]
 

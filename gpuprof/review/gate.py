@@ -66,7 +66,7 @@ def judged(
     checked = {name for check in checks for name in (check.limit, check.quantity)}
     for limit in limits:
         if limit.text not in checked and (limit.pattern is not None or limit.quantity not in checked):
-            checks.append(_not_compared(limit))
+            checks.append(_not_compared(limit, in_both=bool(files)))
     return replace(result, gate=gate_of(checks, unclear_fails=unclear == "fail"))
 
 
@@ -97,7 +97,7 @@ def _checks(pairs: Iterable[BuildPair], fitting: Iterable[list[CodeLimit]], *, h
                     yield _check(limit, base, new, values, has_base=has_base)
 
 
-def _not_compared(limit: CodeLimit) -> GateCheck:
+def _not_compared(limit: CodeLimit, *, in_both: bool = False) -> GateCheck:
     return GateCheck(
         limit=limit.text,
         quantity=limit.quantity,
@@ -106,7 +106,7 @@ def _not_compared(limit: CodeLimit) -> GateCheck:
         kernel=None,
         word="not-compared",
         change=None,
-        sentence="there is no kernel to check",
+        sentence="no kernel is in both builds" if in_both else "there is no kernel to check",
     )
 
 
@@ -127,13 +127,20 @@ def _check(
         results = list(_of_values(check, values, has_base=has_base))
     else:
         before = _found(limit, base) if base is not None else []
-        results = [_of_finding(check, finding) for finding in added_findings(before, _found(limit, new))]
+        results = [_of_finding(check, finding) for finding in _added(before, _found(limit, new))]
     return min(results, key=lambda result: ORDER.index(result.word), default=replace(check, word="ok"))
 
 
 def _found(limit: CodeLimit, kernel: ReviewedKernel) -> list[Finding]:
     levels = SEVERITIES[: SEVERITIES.index(limit.level) + 1]
     return [item for item in kernel.findings if item.rule == limit.quantity and item.severity in levels]
+
+
+def _added(base: Sequence[Finding], new: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the findings that the base does not have. A guess of the base may not have been true."""
+    sure_base, sure_new = ([item for item in side if item.confidence != "guess"] for side in (base, new))
+    yield from added_findings(sure_base, sure_new)
+    yield from [item for item in added_findings(base, new) if item.confidence == "guess"]
 
 
 def _of_finding(check: GateCheck, finding: Finding) -> GateCheck:

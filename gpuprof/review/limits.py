@@ -68,12 +68,14 @@ def _limit(written: WrittenLimit, has_base: bool) -> CodeLimit:
         return limit
     if written.amount is not None and value.is_relative:
         return replace(limit, most=fraction_of(written))
-    if not value.example or not _NUMBER.fullmatch(written.amount or ""):
-        example = ":".join(filter(None, (written.quantity, value.example)))
+    example = ":".join(filter(None, (written.quantity, value.example)))
+    if written.amount is None:
         raise UsageError(
-            f"{written.shown}: {written.amount or 'no amount'!r:.40} is not its amount", f"write {example}"
+            f"{written.shown} has no amount", f"write {example}, or name a build to compare with: --base OLD"
         )
-    return replace(limit, most=float(written.amount or ""))
+    if not value.example or not _NUMBER.fullmatch(written.amount):
+        raise UsageError(f"{written.shown}: {written.amount!r:.40} is not its amount", f"write {example}")
+    return replace(limit, most=float(written.amount))
 
 
 def _level(written: WrittenLimit) -> Severity:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 from gpuprof.comparison.finding_changes import source_line
+from gpuprof.review.alike import kernel_labels
 from gpuprof.review.contract import BuildChange, CodeChange, Review
 from gpuprof.text import cut_middle
 from gpuprof.units import counted
@@ -32,13 +33,14 @@ def review_changes(review: Review, targets: Mapping[int, str] | None = None) -> 
     if review.gate is not None:
         from gpuprof.views.comparison import gate_blocks
 
-        yield from gate_blocks(review.gate, {kernel.id: kernel.label for kernel in review.kernels}, targets)
+        yield from gate_blocks(review.gate, kernel_labels(review.kernels), targets)
     changes = review.changes
     if changes is None:
         return
     base = short_list([file_name(file) for file in changes.files], _MOST_NAMES)
     yield Heading(f"Changes against {base}", anchor="changes")
-    rows = [tuple(_rows(change, targets or {})) for change in changes.kernels]
+    labels = kernel_labels(review.kernels)
+    rows = [tuple(_rows(change, labels, targets or {})) for change in changes.kernels]
     if any(rows):
         yield Table("Changes", _COLUMNS, tuple(itertools.chain(*rows)))
     same = rows.count(())
@@ -46,10 +48,13 @@ def review_changes(review: Review, targets: Mapping[int, str] | None = None) -> 
         yield Note(f"{counted(same, 'kernel')} without a change", "muted")
 
 
-def _rows(change: BuildChange, targets: Mapping[int, str]) -> Iterator[tuple[Inline, ...]]:
+def _rows(change: BuildChange, labels: Mapping[int, str], targets: Mapping[int, str]) -> Iterator[tuple[Inline, ...]]:
     """Yield the values and findings of a kernel that differ."""
     was = f"{change.base} → " if change.match == "similar" else ""
-    name = Cell(cut_middle(f"{was}{change.label}", _NAME_LENGTH), href=targets.get(change.kernel or 0, ""))
+    label, href = change.label, ""
+    if change.kernel is not None:
+        label, href = labels[change.kernel], targets.get(change.kernel, "")
+    name = Cell(cut_middle(f"{was}{label}", _NAME_LENGTH), href=href)
     if change.match in ("new", "gone"):
         yield name, f"{change.match} kernel", "", "", ""
         return

@@ -15,7 +15,8 @@ from gpuprof.review.excess_sectors import ExcessAccess, extra_sectors
 from gpuprof.review.facts import CodeFacts
 from gpuprof.review.rules.rule import CodeRule, access_counts, code_finding
 from gpuprof.review.strides import argument_words
-from gpuprof.sass.patterns.lane_shapes import LINE_BYTES, ShapeName
+from gpuprof.sass.dataflow.addresses import LaneAddress
+from gpuprof.sass.patterns.lane_shapes import LINE_BYTES, ShapeName, shapes_of
 
 _ID = "uncoalesced-global"
 
@@ -60,10 +61,7 @@ def _of_shape(facts: CodeFacts, name: ShapeName, accesses: Sequence[ExcessAccess
 def _of_argument(facts: CodeFacts, accesses: Sequence[ArgumentAccess]) -> Finding:
     """Return the finding for an argument, or a product of them, that may be a large stride."""
     worst = max(accesses, key=lambda of: (facts.depth(of.access.offset), -of.access.offset))
-    step = worst.item.step
-    # A thread that moves on by at most a cache line in each iteration comes back for the words beside the first.
-    is_walked = step is not None and abs(step) <= LINE_BYTES
-    of_shape = cases_of_shape("neighbours" if is_walked else "stride")
+    of_shape = cases_of_shape("neighbours" if _has_neighbours(facts, worst.item) else "stride")
     apart = "times-argument" if worst.bytes_apart else "by-argument"
     cost = "by-value" if worst.large_from > 1 else "any-value"
     is_fine_if_one = worst.if_one - worst.needed < MORE_SECTORS.value
@@ -89,6 +87,16 @@ def _of_argument(facts: CodeFacts, accesses: Sequence[ArgumentAccess]) -> Findin
         ),
         is_guess=True,
     )
+
+
+def _has_neighbours(facts: CodeFacts, item: LaneAddress) -> bool:
+    """Return whether a thread comes back for the words beside its first, in a loop or in an unrolled one."""
+    # A thread that moves on by at most a cache line in each iteration comes back.
+    if item.step is not None and abs(item.step) <= LINE_BYTES:
+        return True
+    shapes = shapes_of(facts.addresses, {}) if facts.addresses is not None else {}
+    shape = shapes.get(item.instruction.address)
+    return shape is not None and shape.name == "neighbours"
 
 
 RULE = CodeRule(id=_ID, check=_uncoalesced, thresholds=(MORE_SECTORS,))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpuprof.comparison.contract import Gate
 from gpuprof.comparison.finding_changes import source_line
 from gpuprof.model.session import Finding
-from gpuprof.review.alike import grouped_kernels
+from gpuprof.review.alike import grouped_kernels, kernel_labels
 from gpuprof.review.contract import Review, ReviewedKernel
 from gpuprof.views.exports.problems import (
     CODE_RULES,
@@ -87,7 +87,7 @@ def _problems(review: Review, options: WriteOptions) -> Iterator[Problem]:
 
 
 def _cases(gate: Gate, kernels: Sequence[ReviewedKernel]) -> Iterator[TestCase]:
-    labels: dict[int | None, str] = {kernel.id: short_name(kernel.label) for kernel in kernels}
+    labels: dict[int | None, str] = {number: short_name(label) for number, label in kernel_labels(kernels).items()}
 
     def case(kernel: int | None, result: CaseResult, kind: str, message: str, limit: str) -> TestCase:
         return TestCase(f"{labels.get(kernel, _FILES)}: {limit}", result, kind, message)
