@@ -42,6 +42,12 @@ def test_a_value_that_is_not_known_is_no_zero() -> None:
     assert "at 0x120" in shown(made.review(made.kernel(0, made.finding("rule", made.place(None)))))
 
 
+def test_a_note_counts_the_kernels_that_lack_a_block() -> None:
+    with_block = made.kernel(0)
+    without = replace(made.kernel(1), block=None, occupancy=None)
+    assert "occupancy of 1 kernel needs" in shown(made.review(with_block, without))
+
+
 def test_a_screen_has_thirty_lines_and_top_0_everything() -> None:
     for review in (many(1), many(40), made.everything("word " * 40, "name" * 40)):
         for width in (80, 120):

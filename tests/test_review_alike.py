@@ -51,6 +51,14 @@ def test_a_finding_of_a_line_is_one_finding_of_all_kernels_that_have_it() -> Non
     assert len(item.owners) == 2 and item.place is None
 
 
+def test_findings_of_one_kernel_that_read_alike_stay_several() -> None:
+    review = made.review(made.kernel(0, made.finding(), made.finding()), made.kernel(1, made.finding(), target="sm_80"))
+    (group,) = grouped_kernels(review)
+    assert len(group.findings) == 2
+    (item,) = shared_findings(review, [group])
+    assert len(item.owners) == 1
+
+
 def test_a_finding_of_some_variants_names_them() -> None:
     kernels = [made.kernel(0, made.finding(), target="sm_80"), made.kernel(1, target="sm_90")]
     (group,) = grouped_kernels(made.review(*kernels))

@@ -143,11 +143,15 @@ def _size(what: str, size: Dim3 | None) -> str:
 
 
 def _findings(variants: Sequence[Variant]) -> tuple[FoundIn, ...]:
-    """Return each finding once: those of one rule that say the same of the same line are one."""
+    """Return each finding once: those of several variants that say the same of the same line are one."""
     found: dict[Hashable, tuple[Finding, dict[str, None]]] = {}
     for variant in variants:
+        seen: Counter[Hashable] = Counter()
         for finding in variant.kernel.findings:
-            key = (finding.rule, finding.headline, finding.action, _line(finding))
+            same = (finding.rule, finding.headline, finding.action, _line(finding))
+            # Accesses of one line can conflict alike at several strides.
+            key = (same, seen[same])
+            seen[same] += 1
             found.setdefault(key, (finding, {}))[1][variant.name] = None
     result = [FoundIn(one, tuple(names) if len(names) < len(variants) else ()) for one, names in found.values()]
     return tuple(sorted(result, key=_gravity))
@@ -166,7 +170,12 @@ def shared_findings(review: Review, groups: Sequence[KernelGroup]) -> list[Share
     found = [(group, item) for group in groups for item in group.findings]
     keys = [(item.finding.rule, item.finding.headline, _line(item.finding)) for _, item in found]
     owners = collected(zip(keys, found, strict=True))
-    shared = [SharedFinding(having[0][1].finding, tuple(having)) for having in owners]
+    shared = []
+    for having in owners:
+        of_kernels: dict[int, tuple[KernelGroup, FoundIn]] = {}
+        for group, item in having:
+            of_kernels.setdefault(group.kernel.id, (group, item))
+        shared.append(SharedFinding(having[0][1].finding, tuple(of_kernels.values())))
     return [*map(SharedFinding, review.findings), *sorted(shared, key=_gravity)]
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gpuprof.model.recorded import configuration_text
 from gpuprof.review.alike import KernelGroup, Variant, same_resources
 from gpuprof.review.contract import SpillCount
-from gpuprof.units import format_percent
+from gpuprof.units import counted, format_percent
 from gpuprof.views.document import Cell, Column, Inline, Table, filled
 from gpuprof.views.kernel import finding_anchor
 from gpuprof.views.review_kernel import section_anchor, variant_names
@@ -48,13 +48,18 @@ def review_table(groups: Sequence[KernelGroup], shown: int, *, has_sections: boo
             rows.append(tuple(_cells(group, variants, targets, has_sections=has_sections)))
             owners.append(place)
             anchors.append(f"row-{variants[0].kernel.id}")
-    no_block = any(group.kernel.occupancy is None and group.kernel.block is None for group in groups)
+    without = sum(group.kernel.occupancy is None and group.kernel.block is None for group in groups)
+    needs = ""
+    if without:
+        needs = "occupancy needs --block"
+    if 0 < without < len(groups):
+        needs = f"occupancy of {counted(without, 'kernel')} needs a fitting --block"
 
     def more(count: int) -> str:
         rest = groups[owners[count - 1] :]
         found = sum(bool(group.findings) for group in rest)
         text = left_out(len(rest), "kernel", f"{found} with findings, --top 0 shows all")
-        return joined_by("; ", text, "occupancy needs --block" if no_block else "")
+        return joined_by("; ", text, needs)
 
     table = Table("Kernels", _COLUMNS, tuple(rows), tuple(anchors), more(len(rows)), filter=has_sections)
     return replace(filled(table, "0", "0 B", _NONE, _ALL), short_more=more)

@@ -238,7 +238,9 @@ class Terminal:
             lines += self._wrapped(f"→ {item.action}", "bold", width=room)
         rule = "" if self._short else item.rule
         about = joined_by(", ", item.place, item.certainty, rule, item.condition)
-        name_width = max(room - len(item.spread + about) - len(_GAP), _LEAST_NAME)
+        name_width = room - len(item.spread + about) - len(_GAP)
+        if name_width < _LEAST_NAME:  # they take two lines anyway
+            name_width = room
         kernels = self._cut(doc.text_of(item.kernels), name_width, "name") + item.spread
         lines += self._wrapped(joined_by(", ", kernels, about), "dim", width=room)
         return _beside([left], lines, left.cell_len)
