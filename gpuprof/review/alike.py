@@ -163,7 +163,7 @@ def _line(finding: Finding) -> tuple[str, int | None] | None:
 
 
 def shared_findings(review: Review, groups: Sequence[KernelGroup]) -> list[SharedFinding]:
-    """Return those on the files, then those of kernels, each once, the gravest first.
+    """Return those on the files, then those of kernels, each once, the gravest first; those without a fix last.
 
     The instances of a template share the lines of their findings; without lines they say the same.
     """
@@ -176,7 +176,8 @@ def shared_findings(review: Review, groups: Sequence[KernelGroup]) -> list[Share
         for group, item in having:
             of_kernels.setdefault(group.kernel.id, (group, item))
         shared.append(SharedFinding(having[0][1].finding, tuple(of_kernels.values())))
-    return [*map(SharedFinding, review.findings), *sorted(shared, key=_gravity)]
+    shared = [*map(SharedFinding, review.findings), *sorted(shared, key=_gravity)]
+    return sorted(shared, key=lambda item: item.finding.severity == "info")
 
 
 def same_resources(variants: Sequence[Variant]) -> list[list[Variant]]:
