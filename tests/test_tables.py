@@ -38,9 +38,9 @@ def test_the_longest_ending_of_a_file_says_its_format() -> None:
         "a.htm": "html", "a.markdown": "md",
     }  # fmt: skip
     for file, name in names.items():
-        form = format_of_file("comparison", file)
-        assert form is not None and form.name == name
-    assert format_of_file("comparison", "a.txt") is None and format_of_file("review", "a.xml") is None
+        forms = format_of_file("comparison", file), format_of_file("review", file)
+        assert [form and form.name for form in forms] == [name, name]
+    assert format_of_file("comparison", "a.txt") is None and format_of_file("session", "a.xml") is None
 
 
 def test_what_gpuprof_reads_is_told_by_the_rows(tmp_path: Path) -> None:

@@ -121,6 +121,8 @@ class Terminal:
         self._close = (doc.Note, doc.Command, doc.Bars) if self._short else (doc.Note, doc.Command)
         # The most parts of a block; 0 for any number.
         self._most = 0
+        # The most lines of the headline of a recommendation on a full screen.
+        self._headline_lines = 1
         self._width = min(console.width, TEXT_WIDTH)
 
     def lines(self, blocks: Iterable[doc.Block]) -> Iterator[Text]:
@@ -147,11 +149,13 @@ class Terminal:
             if self._rows(lines) <= height:
                 break
         # All rows fit into one line more: it says how many are left out.
-        for more_rows in range(height - self._rows(lines) + 1, 0, -1):
-            longer = list(self.lines(self._shortened(blocks, more_rows)))
-            if self._rows(longer) <= height:
-                return longer
-        return lines
+        for more_rows in range(max(0, height - self._rows(lines) + 1), -1, -1):
+            lines = list(self.lines(self._shortened(blocks, more_rows)))
+            if self._rows(lines) <= height:
+                break
+        self._headline_lines = 2
+        longer = list(self.lines(self._shortened(blocks, more_rows)))
+        return longer if self._rows(longer) <= height else lines
 
     def _rows(self, lines: Lines) -> int:
         """Return how many rows of the terminal these lines take: a long word of a command takes several."""
@@ -233,7 +237,7 @@ class Terminal:
             bar = self._bar(item.bar or 0.0, _BAR_WIDTH).ljust(_BAR_WIDTH)
             left = Text.assemble((bar, _STYLES[item.severity]), _GAP, (gain.rjust(_GAIN_WIDTH), "bold"), _GAP)
         room = self._width - left.cell_len
-        lines = self._wrapped(item.headline, most=min(self._most, 1), width=room)
+        lines = self._wrapped(item.headline, most=min(self._most, self._headline_lines), width=room)
         if item.action:
             lines += self._wrapped(f"→ {item.action}", "bold", width=room)
         rule = "" if self._short else item.rule
