@@ -22,7 +22,7 @@ def test_traces_and_tables_take_a_screen_with_fixes_and_rows() -> None:
             assert max(map(len, commands_aside(text))) <= width and len(table(text)) >= 4
             assert width != 100 or len(text.splitlines()) + 1 <= 30
     text = screen(session_of(report("csv/interpolate-with-program-output.csv"), groups=True), 80)
-    assert re.search(r" {25}upsa.*34 %\), inferred", text)
+    assert re.search(r" {25}upsample_bilinear2d_out_frame<float, float>\n {25}\(45 launches, 34 %\), inferred", text)
     read = session_of(report(BASELINE))
     told = " ".join(screen(read, width=200).split())
     assert told.startswith("compute_tendencies_x_279_gpu (40 %") and "70 %" in told[:100]
