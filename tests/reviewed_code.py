@@ -11,7 +11,7 @@ from gpuprof.hardware.library import SpecLibrary
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Finding
 from gpuprof.resources import data_dir
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.rules.rule import CodeRule
 from gpuprof.sass.binary.cubin import CubinKernel, read_cubin

@@ -16,7 +16,7 @@ from gpuprof.errors import EnvironmentProblem
 from gpuprof.review import batches, slices
 from gpuprof.review.batches import disassemblers_for, reviewed_kernels, unread_targets
 from gpuprof.review.contract import ReviewedKernel
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.reviewed import reviewed_kernel
 from gpuprof.sass.binary.cubin import CubinKernel, kernel_code

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpuprof.review.code import KernelCode
+from gpuprof.review.facts.loops import innermost_loops, loops_of
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
-from gpuprof.review.loops import innermost_loops, loops_of
 from gpuprof.sass.binary.cubin import CubinKernel
 from gpuprof.sass.binary.cubin_attributes import CubinParameter
 from gpuprof.sass.instruction import Instruction, parse_sass

@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.code_against_counters import main
 from gpuprof.model.recorded import Dim3
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
+from gpuprof.review.facts.memory import accesses_of, assumptions_of
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
-from gpuprof.review.memory import accesses_of, assumptions_of
 from gpuprof.sass.binary.cubin import CubinKernel
 from gpuprof.sass.binary.cubin_attributes import CubinParameter
 from gpuprof.sass.instruction import parse_sass

@@ -10,7 +10,7 @@ import pytest
 from gpuprof.diagnose.access_shape import cases_of_shape
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Finding
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.kernel import KnownLaunch
 from gpuprof.review.registry import CODE_RULES
 from gpuprof.words.findings import with_sentences

@@ -19,10 +19,10 @@ from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
 from gpuprof.model.session import Finding
 from gpuprof.read.ncu_rep import read_ncu_rep
 from gpuprof.review.contract import CodeOccupancy
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
+from gpuprof.review.facts.resources import occupancy_of, resources_of
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.registry import CODE_RULES
-from gpuprof.review.resources import occupancy_of, resources_of
 from gpuprof.sass.binary.cubin import CubinKernel, InnerFunction, kernel_code, read_cubin
 from gpuprof.sass.binary.local_memory import LocalMemory, local_memory
 from gpuprof.sass.instruction import parse_sass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuprof.review.code import KernelCode
-from gpuprof.review.memory import assumptions_of
+from gpuprof.review.facts.memory import assumptions_of
 from gpuprof.sass.instruction import Instruction, parse_sass
 from tests.table import each_row
 from tests.test_review_memory import TID, known

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.review.strides import cost_words, costs_of_values, kernel_addresses, stride_arguments, unknown_causes
+from gpuprof.review.facts.strides import cost_words, costs_of_values, kernel_addresses, stride_arguments, unknown_causes
 from gpuprof.sass.dataflow.addresses import lane_addresses
 from gpuprof.sass.instruction import Instruction, parse_sass
 from tests.code_cases import case_of

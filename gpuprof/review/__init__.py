@@ -1,15 +1,13 @@
-"""Compiled kernels, reviewed without a GPU: what their code says of resources, loops, memory and costly habits.
+"""Review of compiled kernels without a GPU: resources, loops, accesses, findings, limits, changes between builds.
 
-In the order in which a review is made (`review.py`):
+In the order of a review (`review.py`):
 
-- `contract.py`: the result.
-- `inputs/`: files of all kinds into kernels, not disassembled as yet (`kernel.py`).
-- `batches.py`: disassembling and reviewing many kernels on all cores, with progress.
-- `slices.py`: how these are cut for `nvdisasm`.
-- `code.py`: what is known of one kernel: its instructions, lines, launch and architecture.
-- `loops.py`, `memory.py`, `strides.py`, `resources.py`: how it loops, what its accesses touch, what it takes.
-- `sequences.py`, `divergence.py`: operations that no instruction does, and branches that depend on the thread;
-  `body.py`, `dependents.py`: what these look around with.
-- `case.py`: all of that together, for the rules.
-- `rules/`: what should be changed; `registry.py` names all rules; `reviewed.py` puts one kernel together.
+- `asked.py`, `options.py`: a request, from the command line or Python; `contract.py`: the result.
+- `inputs/`: the kernels of files of all kinds, not disassembled yet (`kernel.py`).
+- `batches.py`: disassembles and reviews many kernels on all cores; `slices.py` cuts them for `nvdisasm`.
+- `code.py`: one kernel with its instructions, lines, launch and architecture.
+- `facts/`: facts of that kernel, each worked out once; `code_facts.py` has all of them for the rules.
+- `rules/`: one file each, listed in `registry.py`; `reviewed.py` runs them on a kernel, `file_findings.py` on files.
+- `alike.py`: kernels, findings and accesses that are one thing for a reader.
+- `build_changes.py`, `limits.py`, `gate.py`: changes against another build, and limits.
 """

@@ -6,9 +6,9 @@ from collections import Counter
 
 from gpuprof.model.session import Finding
 from gpuprof.review.contract import ArgumentPart, KernelArgument, OpcodeCount, ReviewedKernel
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
+from gpuprof.review.facts.memory import assumptions_of
 from gpuprof.review.kernel import CompiledKernel
-from gpuprof.review.memory import assumptions_of
 from gpuprof.review.registry import CODE_RULES
 from gpuprof.words.findings import with_sentences
 

@@ -8,8 +8,8 @@ from gpuprof.diagnose.rule import amounts_of
 from gpuprof.diagnose.thresholds import context
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import Evidence, Finding
-from gpuprof.review.elected_lanes import is_of_one_lane
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
+from gpuprof.review.facts.elected_lanes import is_of_one_lane
 from gpuprof.review.rules.rule import CodeRule, code_finding
 from gpuprof.sass.dataflow.addresses import LaneAddress
 from gpuprof.sass.dataflow.expressions import LANES

@@ -9,7 +9,7 @@ from gpuprof.diagnose.rule import amounts_of, cases_named
 from gpuprof.diagnose.thresholds import EMPTY_LANES, context
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import Finding
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.rules.rule import CodeRule, code_finding
 from gpuprof.units import WARP_THREADS
 

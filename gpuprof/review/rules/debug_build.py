@@ -8,7 +8,7 @@ from gpuprof.diagnose.rule import amounts_of
 from gpuprof.diagnose.rules.debug_build import SELF_MOVES
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import Finding
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.rules.rule import CodeRule, code_finding
 from gpuprof.sass.instruction import Instruction
 

@@ -8,8 +8,8 @@ from gpuprof.diagnose.rule import amounts_of, labels_of
 from gpuprof.diagnose.thresholds import context
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import Finding
-from gpuprof.review.barriers import conditional_barriers
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.barriers import conditional_barriers
+from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.rules.rule import CodeRule, code_finding
 from gpuprof.sass.instruction import JUMPS
 

@@ -8,10 +8,10 @@ from gpuprof.diagnose.rule import amounts_of, cases_named, cases_of
 from gpuprof.diagnose.thresholds import context
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import Finding
-from gpuprof.review.costly_operations import IN_KERNEL, IN_LOOP, costly_operations
-from gpuprof.review.dependents import FP64_OPCODES
-from gpuprof.review.facts import CodeFacts
-from gpuprof.review.fp64_chains import fp64_chains
+from gpuprof.review.facts.code_facts import CodeFacts
+from gpuprof.review.facts.costly_operations import IN_KERNEL, IN_LOOP, costly_operations
+from gpuprof.review.facts.dependents import FP64_OPCODES
+from gpuprof.review.facts.fp64_chains import fp64_chains
 from gpuprof.review.rules.rule import CodeRule, code_finding
 
 _DIVISIONS = ("division-fp64", "reciprocal-fp64", "root-fp64")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from gpuprof.diagnose.rule import cases_of
 from gpuprof.model.session import Finding
-from gpuprof.review.costly_operations import IN_KERNEL, IN_LOOP, CostlyOperations, costly_operations
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
+from gpuprof.review.facts.costly_operations import IN_KERNEL, IN_LOOP, CostlyOperations, costly_operations
 from gpuprof.review.rules.rule import CodeRule
 
 _KINDS = {"division": ("integer-32", "integer-16"), "wide-division": ("integer-64",)}

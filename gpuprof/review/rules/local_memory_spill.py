@@ -9,7 +9,7 @@ from gpuprof.diagnose.thresholds import context
 from gpuprof.model.findings import Amount, CaseName, Cases
 from gpuprof.model.occupancy import MOST_REGISTERS
 from gpuprof.model.session import Evidence, Finding
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.rules.rule import CodeRule, access_counts, code_finding
 from gpuprof.sass.binary.local_memory import stack_slot
 from gpuprof.sass.instruction import Instruction

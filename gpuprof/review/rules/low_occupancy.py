@@ -9,9 +9,9 @@ from gpuprof.diagnose.thresholds import Threshold, context
 from gpuprof.model.findings import MAIN, Amount, CaseName, Cases
 from gpuprof.model.session import Finding
 from gpuprof.review.contract import CodeOccupancy
-from gpuprof.review.facts import CodeFacts
-from gpuprof.review.occupancy_steps import step_wording, together
-from gpuprof.review.resources import is_upper_bound
+from gpuprof.review.facts.code_facts import CodeFacts
+from gpuprof.review.facts.occupancy_steps import step_wording, together
+from gpuprof.review.facts.resources import is_upper_bound
 from gpuprof.review.rules.rule import CodeRule, code_finding
 
 _ID = "low-occupancy"

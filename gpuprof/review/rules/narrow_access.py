@@ -8,8 +8,8 @@ from gpuprof.diagnose.rule import amounts_of
 from gpuprof.diagnose.thresholds import NARROW, context
 from gpuprof.model.findings import MAIN, Cases
 from gpuprof.model.session import Finding
-from gpuprof.review.adjacent_words import AdjacentWords, adjacent_words, wide_accesses, widest_bytes
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.adjacent_words import AdjacentWords, adjacent_words, wide_accesses, widest_bytes
+from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.rules.rule import CodeRule, code_finding
 from gpuprof.sass.dataflow.addresses import LaneAddress
 from gpuprof.sass.patterns.lane_shapes import WIDE_BYTES

@@ -8,9 +8,9 @@ from gpuprof.diagnose.rule import amounts_of, labels_of
 from gpuprof.diagnose.rules.non_fused_fp import NEVER_FUSED, NON_FUSED, OPERATIONS
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import Finding
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
+from gpuprof.review.facts.unfused import fusible_additions
 from gpuprof.review.rules.rule import CodeRule, code_finding
-from gpuprof.review.unfused import fusible_additions
 
 LEAST_PAIRS = 4
 """Fewer can come from a function, or from an intrinsic such as __fmul_rn."""

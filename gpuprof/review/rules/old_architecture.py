@@ -9,7 +9,7 @@ from gpuprof.diagnose.rules.old_architecture import OLD_INSTRUCTION, newer_instr
 from gpuprof.diagnose.thresholds import context
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import Finding
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.rules.rule import CodeRule, code_finding
 
 _LONGEST_TARGET = 20

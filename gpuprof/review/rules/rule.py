@@ -10,7 +10,7 @@ from gpuprof.diagnose.thresholds import Threshold
 from gpuprof.model.field_types import Severity
 from gpuprof.model.findings import Amount, CaseName, Cases, Label
 from gpuprof.model.session import Evidence, Finding, Location
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.kernel import InputModule
 from gpuprof.sass.instruction import Instruction
 from gpuprof.text import cut_middle

@@ -12,7 +12,7 @@ from gpuprof.model.findings import Cases
 from gpuprof.model.groups import collected
 from gpuprof.model.session import Evidence, Finding
 from gpuprof.review.contract import CodeAccess
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.rules.rule import CodeRule, access_counts, code_finding
 from gpuprof.sass.dataflow.expressions import LANES
 from gpuprof.sass.dataflow.request_costs import Access, wavefronts

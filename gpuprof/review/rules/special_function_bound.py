@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import Finding
-from gpuprof.review.costly_operations import IN_KERNEL, IN_LOOP, costly_operations
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
+from gpuprof.review.facts.costly_operations import IN_KERNEL, IN_LOOP, costly_operations
 from gpuprof.review.rules.rule import CodeRule
 
 _KINDS = {

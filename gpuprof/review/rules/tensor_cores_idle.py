@@ -17,7 +17,7 @@ from gpuprof.diagnose.rules.tensor_cores_idle import (
 )
 from gpuprof.model.product_names import is_only_a_convolution, is_product_by_name
 from gpuprof.model.session import Evidence, Finding
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.rules.rule import CodeRule, code_finding
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.patterns.outer_products import MULTIPLY_ADDS, outer_products_of_loop

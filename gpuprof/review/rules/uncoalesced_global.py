@@ -10,11 +10,11 @@ from gpuprof.diagnose.thresholds import MORE_SECTORS
 from gpuprof.model.findings import CaseName, Cases
 from gpuprof.model.groups import by_key, collected
 from gpuprof.model.session import Evidence, Finding
-from gpuprof.review.argument_strides import ArgumentAccess, argument_accesses
-from gpuprof.review.excess_sectors import ExcessAccess, extra_sectors
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.argument_strides import ArgumentAccess, argument_accesses
+from gpuprof.review.facts.code_facts import CodeFacts
+from gpuprof.review.facts.excess_sectors import ExcessAccess, extra_sectors
+from gpuprof.review.facts.strides import argument_words
 from gpuprof.review.rules.rule import CodeRule, access_counts, code_finding
-from gpuprof.review.strides import argument_words
 from gpuprof.sass.dataflow.addresses import LaneAddress
 from gpuprof.sass.patterns.lane_shapes import LINE_BYTES, ShapeName, shapes_of
 

@@ -11,13 +11,13 @@ from gpuprof.model.sass_opcodes import MatrixOpcode, matrix_opcode
 from gpuprof.model.session import Location
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import CodeAccess, CodeLoop, CodeOccupancy, KernelResources
-from gpuprof.review.excess_sectors import ExcessAccess, excess_accesses, has_excess
-from gpuprof.review.loops import innermost_loops, loops_of
-from gpuprof.review.memory import accesses_of
-from gpuprof.review.resources import occupancy_of, resources_of
-from gpuprof.review.sequences import LongOperation, operations
-from gpuprof.review.solutions import block_of
-from gpuprof.review.strides import kernel_addresses
+from gpuprof.review.facts.excess_sectors import ExcessAccess, excess_accesses, has_excess
+from gpuprof.review.facts.loops import innermost_loops, loops_of
+from gpuprof.review.facts.memory import accesses_of
+from gpuprof.review.facts.resources import occupancy_of, resources_of
+from gpuprof.review.facts.sequences import LongOperation, operations
+from gpuprof.review.facts.solutions import block_of
+from gpuprof.review.facts.strides import kernel_addresses
 from gpuprof.sass.dataflow.addresses import KernelAddresses
 from gpuprof.sass.instruction import Instruction
 

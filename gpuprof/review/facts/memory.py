@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import AccessKind, AccessSpace, CodeAccess
-from gpuprof.review.request_costs import RequestCost, cost_of
-from gpuprof.review.solutions import MOST_INSTRUCTIONS, block_of, reads_rows
-from gpuprof.review.strides import unknown_causes
-from gpuprof.review.warp_accesses import warp_accesses
+from gpuprof.review.facts.request_costs import RequestCost, cost_of
+from gpuprof.review.facts.solutions import MOST_INSTRUCTIONS, block_of, reads_rows
+from gpuprof.review.facts.strides import unknown_causes
+from gpuprof.review.facts.warp_accesses import warp_accesses
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.requests import LaneRequest, Space, requests
 
@@ -110,8 +110,8 @@ def _why(
         return _GENERIC
     if cost.merged:
         return _MERGED
-    told = causes.get((instruction.address, _SPACES[request.space]), "")
-    if not told and request.kind == "copy" and request.space == "shared":
+    cause = causes.get((instruction.address, _SPACES[request.space]), "")
+    if not cause and request.kind == "copy" and request.space == "shared":
         source = causes.get((instruction.address, "global"), "")
         return f"{_COPIED_FROM}; {source}" if source else _COPIED_FROM
-    return told or _NOT_FOLLOWED
+    return cause or _NOT_FOLLOWED

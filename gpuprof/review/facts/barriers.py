@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpuprof.review.divergence import divergent_branches
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
+from gpuprof.review.facts.divergence import divergent_branches
 from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import named, sources

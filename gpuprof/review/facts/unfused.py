@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuprof.review.dependents import names_read
+from gpuprof.review.facts.dependents import names_read
 from gpuprof.sass.instruction import JUMPS, Instruction
 from gpuprof.sass.operands import written
 

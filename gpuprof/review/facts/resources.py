@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import CodeOccupancy, KernelResources, SpillCount
-from gpuprof.review.occupancy_steps import LIMITERS, occupancy_steps
-from gpuprof.review.solutions import block_of
+from gpuprof.review.facts.occupancy_steps import LIMITERS, occupancy_steps
+from gpuprof.review.facts.solutions import block_of
 from gpuprof.sass.binary.local_memory import LocalMemory
 from gpuprof.sass.requests import width_bytes
 from gpuprof.words.review import occupancy_sentence

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 from gpuprof.review.code import KernelCode
+from gpuprof.review.facts.solutions import block_of, solution_in, solution_of
 from gpuprof.review.kernel import ArgumentPart
-from gpuprof.review.solutions import block_of, solution_in, solution_of
 from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, addresses_of, stride_of
 from gpuprof.sass.dataflow.launch_constants import size_offsets
 from gpuprof.sass.dataflow.request_costs import Access, sectors, wavefronts
@@ -145,13 +145,13 @@ class _Explanation:
         return self._stride(item)
 
     def _stride(self, item: LaneAddress) -> str:
-        told = {self._factors(factors) for factors in item.times}
-        if None in told:
+        factor_names = {self._factors(factors) for factors in item.times}
+        if None in factor_names:
             return ""
         vectors = list(item.times.values())
         by = stride_of(vectors[0]) if len(vectors) == 1 else None
         rest = stride_of(item.apart)
-        names = " and ".join(sorted(name for name in told if name))
+        names = " and ".join(sorted(name for name in factor_names if name))
         costs = cost_words(item)
         needs = _GRID_NEEDED if "gridDim" in names else costs
         tail = f": {needs}{_FULL_ROWS if self._blind and needs is costs and costs else ''}" if needs else ""
@@ -165,8 +165,8 @@ class _Explanation:
         parts = [_argument(self._code, symbol) for symbol in factors]
         if None not in parts:
             return argument_words(part for part in parts if part is not None)
-        told = [self._shared(symbol) for symbol in factors]
-        return " × ".join(name for name in told if name) if None not in told else None
+        names = [self._shared(symbol) for symbol in factors]
+        return " × ".join(name for name in names if name) if None not in names else None
 
     def _shared(self, symbol: str) -> str | None:
         """Name a value that all lanes share."""

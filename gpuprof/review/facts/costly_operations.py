@@ -12,9 +12,9 @@ from gpuprof.diagnose.rule import amounts_of
 from gpuprof.diagnose.thresholds import Threshold, context, percent
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import Finding
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
+from gpuprof.review.facts.sequences import LongOperation
 from gpuprof.review.rules.rule import code_finding
-from gpuprof.review.sequences import LongOperation
 from gpuprof.sass.instruction import Instruction
 
 IN_LOOP = percent("operations-in-loop", 5.0)

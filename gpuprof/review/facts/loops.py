@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import CodeLoop
-from gpuprof.review.solutions import solution_of
+from gpuprof.review.facts.solutions import solution_of
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
 from gpuprof.sass.dataflow.trip_counts import trip_counts_of
 from gpuprof.sass.flow.graph import flow_of

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuprof.diagnose.facts.code import FP64_SEEDS
-from gpuprof.review.dependents import FP64_OPCODES, names_read, registers_read
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
+from gpuprof.review.facts.dependents import FP64_OPCODES, names_read, registers_read
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import named, registers_of, sources, written
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gpuprof.review.contract import CodeAccess
-from gpuprof.review.excess_sectors import is_global, shares_words
-from gpuprof.review.facts import CodeFacts
+from gpuprof.review.facts.code_facts import CodeFacts
+from gpuprof.review.facts.excess_sectors import is_global, shares_words
+from gpuprof.review.facts.strides import costs_of_values, stride_arguments
 from gpuprof.review.kernel import ArgumentPart
-from gpuprof.review.strides import costs_of_values, stride_arguments
 from gpuprof.sass.dataflow.addresses import LaneAddress, stride_of
 from gpuprof.sass.dataflow.expressions import LANES
 from gpuprof.units import SECTOR_BYTES

@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 
 from gpuprof.diagnose.facts.code import FP64_SEEDS
 from gpuprof.review.code import KernelCode
-from gpuprof.review.dependents import dependents, is_last_step, names_read, quotient_parts
+from gpuprof.review.facts.dependents import dependents, is_last_step, names_read, quotient_parts
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
 from gpuprof.sass.flow.loops import jumping_calls
 from gpuprof.sass.instruction import JUMPS, Instruction, Operation
