@@ -134,7 +134,7 @@ INVOCATIONS: Mapping[str, Sequence[tuple[tuple[str, ...], int, str]]] = {
           *PROGRAM, "---", *PROGRAM, "new"), 0, "gemm"),
     ],
     "check": [
-        (("a.cu", "--arch", "sm_80"), 0, "a.cu:1: Uncoalesced"),
+        (("a.cu", "--arch", "sm_80"), 0, "k, a.cu:1, shown by the code"),
         (("a.cu", "b.cu", "--arch", "sm_80,sm_90", "-o", "check.html"), 0, "b.cu:1: Uncoalesced"),
     ],
     "doctor": [((), 3, "ncu")],
