@@ -135,7 +135,7 @@ INVOCATIONS: Mapping[str, Sequence[tuple[tuple[str, ...], int, str]]] = {
     ],
     "check": [
         (("a.cu", "--arch", "sm_80"), 0, "k, a.cu:1, shown by the code"),
-        (("a.cu", "b.cu", "--arch", "sm_80,sm_90", "-o", "check.html"), 0, "b.cu:1: Uncoalesced"),
+        (("a.cu", "b.cu", "--arch", "sm_80,sm_90", "-o", "check.html"), 0, "k in b.cu  uncoalesced-global"),
     ],
     "doctor": [((), 3, "ncu")],
     "specs": [(("check",), 0, ""), (("list",), 0, "h100")],
