@@ -1,7 +1,7 @@
 """The costs of a kernel's memory instructions by its code: sectors and wavefronts of a request.
 
-Of addresses that are known but for where they begin, as by a pointer, the beginning is taken to be a multiple of 128
-bytes: a row that begins elsewhere takes a sector more.
+The unknown start of an address, such as a pointer, is assumed to be a multiple of 128 bytes. A row that starts
+elsewhere takes one more sector.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _SPACES: Mapping[Space, AccessSpace] = {
     "global": "global", "generic": "global", "shared": "shared", "local": "local"
 }  # fmt: skip
 _KINDS: Mapping[str, AccessKind] = {"load": "load", "store": "store", "atomic": "atomic"}
-_BEGINNINGS = "Sectors are counted as if pointers, and other bases that are not known, were aligned to 128 bytes."
-_NO_BLOCK = "The block is not known, and which threads share a warp depends on it: --block X,Y,Z."
-_WIDE_ROWS = "The block is not known: its rows are taken to be whole warps, or it is one row (--block X,Y,Z)."
-_GENERIC = "the address is generic: the code does not say which memory it is in"
-_MERGED = "lanes share words: how many wavefronts an atomic, or an access of 8 or 16 bytes, then takes is not known"
-_TOO_LONG = f"the kernel has more than {MOST_INSTRUCTIONS:,} instructions, through which no address is followed"
+_BEGINNINGS = "Pointers and other unknown bases of addresses are assumed to be aligned to 128 bytes."
+_NO_BLOCK = "The block size is not known. It decides which threads share a warp: --block X,Y,Z."
+_WIDE_ROWS = "The block size is not known. Its rows are assumed to be whole warps, or it is one row: --block X,Y,Z."
+_GENERIC = "the address is generic: the code does not show its memory space"
+_MERGED = "lanes share words: the wavefronts of such atomics, and of accesses of 8 or 16 bytes, are not known"
+_TOO_LONG = f"the kernel has more than {MOST_INSTRUCTIONS:,} instructions: its addresses are not followed"
 _NOT_FOLLOWED = "the address could not be followed through the code"
-_COPIED_FROM = "the global addresses that it copies from are not known: each of their cache lines takes a wavefront"
+_COPIED_FROM = "its global addresses are not known, and each of their cache lines takes a wavefront"
 
 
 def accesses_of(code: KernelCode, innermost: Mapping[int, int]) -> tuple[CodeAccess, ...]:
-    """Return its memory instructions in order; an LDGSTS twice."""
+    """Return the memory instructions of a kernel in order; an LDGSTS twice."""
     asked = [(instruction, request) for instruction in code.code for request in requests(instruction)]
     if not asked:
         return ()
@@ -47,7 +47,7 @@ def accesses_of(code: KernelCode, innermost: Mapping[int, int]) -> tuple[CodeAcc
 
 
 def assumptions_of(code: KernelCode) -> tuple[str, ...]:
-    """Return what the costs rest on that the code does not say, in sentences."""
+    """Return the assumptions behind the costs, in sentences."""
     if not any(requests(instruction) for instruction in code.code):
         return ()
     if block_of(code) is not None:
@@ -103,7 +103,7 @@ def _why(
     cost: RequestCost,
     causes: Mapping[tuple[int, str], str],
 ) -> str:
-    """Return why it is not known what a request costs."""
+    """Return the reason why the cost of a request is not known."""
     if len(code.code) > MOST_INSTRUCTIONS:
         return _TOO_LONG
     if request.space == "generic":

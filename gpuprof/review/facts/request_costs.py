@@ -1,4 +1,4 @@
-"""What requests of memory cost, of which it is known what they do in the warps of a block."""
+"""The cost of a memory request, as the mean over the analysed warps of a block."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class AnalysedWarp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RequestCost:
-    """What a request costs, on average over the warps that come to it, and what it would with the lanes side by side.
+    """The mean cost of a request over the warps that run it, and the cost that adjacent lanes would have.
 
-    None if that is not known. `merged`: because lanes touch the same words.
+    None if it is not known; with `merged`, because lanes touch the same words.
     """
 
     passes: float | None
@@ -42,18 +42,18 @@ class _Seen(NamedTuple):
 
 
 def cost_of(at: tuple[int, Space], analysed: Sequence[AnalysedWarp]) -> RequestCost:
-    """Return what a request costs, if it is known of all warps that were looked at and come to it."""
+    """Return the cost of a request; unknown unless it is known in all analysed warps that run it."""
     seen = tuple(_seen(entry.known[at], entry) for entry in analysed if at in entry.known)
     return _cost_of(seen) if seen and at[1] != "generic" else RequestCost(None, None, None)
 
 
 def report_of(access: Access, warp: AnalysedWarp) -> object:
-    """Return all that is reported of an access in one warp."""
+    """Return everything that is reported about an access in one warp."""
     return _cost_of((_seen(access, warp),)), sum(access.active) > 1, merges(access)
 
 
 def _seen(access: Access, entry: AnalysedWarp) -> _Seen:
-    """Return what an access does, wherever it stands."""
+    """Return an access without its address, so that equal accesses share a cost."""
     source = None
     if access.kind == "copy" and access.space == "shared":
         source = replace(entry.known.get((access.address, "global"), access), address=0)
@@ -73,7 +73,7 @@ def _cost_of(seen: tuple[_Seen, ...]) -> RequestCost:
 
 
 def _mean(seen: Sequence[_Seen], numbers: Sequence[int]) -> float:
-    """Return the mean over the warps that each represents, to nine decimals: equal numbers are their own mean."""
+    """Return the mean, weighted by warps. Rounding to nine decimals keeps the mean of equal numbers exact."""
     weight = sum(entry.weight for entry in seen)
     return round(sum(number * entry.weight for number, entry in zip(numbers, seen, strict=True)) / weight, 9)
 

@@ -1,34 +1,39 @@
-"""Why an access is not known: what its address depends on, and what it would cost."""
+"""The reason why the cost of an access is not known, and its cost by the value of an argument."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
+from msgspec.structs import replace
+
 from gpuprof.review.code import KernelCode
 from gpuprof.review.facts.solutions import block_of, solution_in, solution_of
 from gpuprof.review.kernel import ArgumentPart
+from gpuprof.sass.dataflow.accesses import access_of
 from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, addresses_of, stride_of
 from gpuprof.sass.dataflow.launch_constants import size_offsets
-from gpuprof.sass.dataflow.request_costs import Access, sectors, wavefronts
+from gpuprof.sass.dataflow.request_costs import sectors, wavefronts
 from gpuprof.sass.dataflow.warps import THREAD_INDICES, ThreadBlock
 
 _MOST_NAMED = 3
 _VALUES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-"""Values of an argument for which costs are worked out; from the last on, they stay the same."""
+"""Values of an argument whose costs are shown; larger ones cost the same as the last."""
 _BANKS = 32
 _BLOCK_NEEDED = "the block size is needed: --block"
 _GRID_NEEDED = "the grid size is needed: --grid"
-_FULL_ROWS = " (in blocks whose rows fill warps; --block tells)"
+_FULL_ROWS = " (if rows of the block fill warps: --block)"
 _CUT_SHORT = "the kernel is too long to follow all that the address is made of"
 _BY_PATHS = "lanes reach it by different paths with different addresses, and only one path is followed"
 _AXES = "xyz"
+_LARGEST_START = 1 << 20
+"""A power of two that is larger than what alignment depends on."""
 
 
 def unknown_causes(code: KernelCode) -> Mapping[tuple[int, str], str]:
-    """Return for accesses, by offset and space, in words what makes their cost unknown.
+    """Return the reasons for unknown costs, by offset and space of the access.
 
-    Such as "the stride is argument 2 (n): 1 → 4 sectors, 32 or more → 32".
+    For example, "the stride is argument 2 (n): 1 → 4 sectors, 32 or more → 32".
     """
     addresses = kernel_addresses(code)
     if addresses is None:
@@ -45,37 +50,22 @@ def kernel_addresses(code: KernelCode) -> KernelAddresses | None:
     return addresses_of(solution) if solution is not None else None
 
 
-def requested(item: LaneAddress, lanes: Sequence[int], start: int | None = None) -> Access:
-    """Return a request whose lanes are so far from the first; the unknown part of its address counts as zero."""
-    instruction, request = item.instruction, item.request
-    return Access(
-        address=instruction.address,
-        opcode=instruction.opcode,
-        space=request.space,
-        kind=request.kind,
-        width_bytes=request.width_bytes,
-        offsets=tuple(lanes),
-        start=item.offset % (1 << 20) if start is None else start,
-    )
-
-
-def cost(item: LaneAddress, lanes: Sequence[int]) -> int | None:
-    """Return what a request of these lanes costs: sectors of global, wavefronts of shared memory."""
-    access = requested(item, lanes)
-    return wavefronts(access) if item.request.space == "shared" else sectors(access)
-
-
 def costs_of_values(item: LaneAddress) -> Mapping[int, int]:
-    """Return what a request costs by values of the one factor of its stride that is not known; none if there are more.
+    """Return the cost of a request by the value of its only unknown factor; empty if there are several.
 
-    For global memory the values end where more cost no more.
+    The cost is sectors of global memory or wavefronts of shared memory. Other unknown parts of the address count as 0.
     """
     costs = {}
     for value in _VALUES:
         lanes = item.lanes(value)
-        spent = cost(item, lanes) if lanes is not None else None
-        if spent is not None:
-            costs[value] = spent
+        if lanes is None:
+            continue
+        access = replace(
+            access_of(item.instruction, item.request), offsets=tuple(lanes), start=item.offset % _LARGEST_START
+        )
+        cost = wavefronts(access) if item.request.space == "shared" else sectors(access)
+        if cost is not None:
+            costs[value] = cost
     return costs
 
 
@@ -93,7 +83,7 @@ def argument_words(parts: Iterable[ArgumentPart]) -> str:
 
 
 def cost_words(item: LaneAddress) -> str:
-    """Say what a request costs by the value of its unknown stride: "1 → 4 sectors, 8 or more → 32"."""
+    """Write the cost of a request by the value of its unknown stride: "1 → 4 sectors, 8 or more → 32"."""
     costs = costs_of_values(item)
     if len(costs) < len(_VALUES):
         return ""
@@ -128,7 +118,7 @@ def _argument(code: KernelCode, symbol: str) -> ArgumentPart | None:
 
 
 class _Explanation:
-    """Says what makes the accesses of one kernel unknown."""
+    """Explains the unknown accesses of one kernel."""
 
     def __init__(self, code: KernelCode, addresses: KernelAddresses) -> None:
         self._code, self._addresses = code, addresses

@@ -40,7 +40,7 @@ def accesses(
     """
     graph = graph_of(code)
     if graph is None:
-        return tuple(_unknown(item, request, _ALL) for item in code for request in requests(item))
+        return tuple(access_of(item, request, _ALL) for item in code for request in requests(item))
     return accesses_of(Solution(definition_graph(graph), ThreadBlock(block, warp), constants))
 
 
@@ -53,7 +53,7 @@ def accesses_of(solution: Solution) -> tuple[Access, ...]:
         first = Solution(definitions, warp._replace(first=True), solution.constants)
         _note_all(("block 0", "first turn of block 0"), known, first)
     return tuple(
-        known.get((instruction.address, request.space), _unknown(instruction, request, 0))
+        known.get((instruction.address, request.space), access_of(instruction, request, 0))
         for block in solution.graph.blocks
         for instruction in block
         for request in requests(instruction)
@@ -167,7 +167,7 @@ def _is_undecided(solution: Solution, flag: LinearExpr) -> bool:
 
 def _access(solution: Solution, asked: AskedRequest, holds: Holds) -> Access:
     active = solution.running(asked.block, asked.at) & (asked.request.lanes or _ALL)
-    unknown = _unknown(asked.instruction, asked.request, active)
+    unknown = access_of(asked.instruction, asked.request, active)
     where = solution.symbols.lanes_of(solution.address(asked)) if asked.request.lanes and active else None
     if where is None:
         return unknown
@@ -181,7 +181,8 @@ def _access(solution: Solution, asked: AskedRequest, holds: Holds) -> Access:
     )
 
 
-def _unknown(instruction: Instruction, request: LaneRequest, active: int) -> Access:
+def access_of(instruction: Instruction, request: LaneRequest, active: int = _ALL) -> Access:
+    """Return an access of these lanes whose addresses are not known."""
     return Access(
         address=instruction.address,
         opcode=instruction.opcode,
