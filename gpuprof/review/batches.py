@@ -19,10 +19,10 @@ Progress = Callable[[int, int], None]
 """Receives how many bytes of code are done, and of how many."""
 
 _LITTLE_BYTES = 4000 * INSTRUCTION_BYTES
-"""So much is done before processes are ready for it."""
+"""Less code is reviewed before other processes have started."""
 _PATIENCE_S = 60.0
 _PATIENCE_S_PER_BYTE = 0.005 / INSTRUCTION_BYTES
-"""A slice may take thirty times as long as on a slow machine."""
+"""The time limit of a slice: thirty times what it takes on a slow machine."""
 _GIVEN_UP = "reading them crashed or took too long"
 
 

@@ -82,7 +82,7 @@ class CompiledKernel:
         return bool(self.kernel.code)
 
     def part_at(self, offset: int) -> ArgumentPart | None:
-        """Return which number is at an offset from the first parameter: an argument, a member, or a word."""
+        """Return the number at an offset from the first parameter: an argument, a member, or a word."""
         for parameter in self.kernel.parameters:
             inside = offset - parameter.offset
             if 0 <= inside < parameter.size_bytes:

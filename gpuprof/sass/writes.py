@@ -1,4 +1,4 @@
-"""Which registers an instruction may write, where no rule says what it writes: rather too many than too few."""
+"""The registers that an instruction may write, by its opcode: rather too many than too few."""
 
 from __future__ import annotations
 

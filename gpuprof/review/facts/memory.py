@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import AccessKind, AccessSpace, CodeAccess
-from gpuprof.review.facts.request_costs import RequestCost, cost_of
+from gpuprof.review.facts.mean_costs import RequestCost, cost_of
 from gpuprof.review.facts.solutions import MOST_INSTRUCTIONS, block_of, reads_rows
 from gpuprof.review.facts.strides import unknown_causes
 from gpuprof.review.facts.warp_accesses import warp_accesses

@@ -112,7 +112,7 @@ def _bank_offset(symbol: str) -> int | None:
 
 
 def _argument(code: KernelCode, symbol: str) -> ArgumentPart | None:
-    """Return which argument, or part of one, a symbol is."""
+    """Return the argument, or the part of one, that a symbol is."""
     offset, begin = _bank_offset(symbol), code.kernel.kernel.parameters_offset
     return code.kernel.part_at(offset - begin) if offset is not None and begin is not None else None
 
@@ -127,7 +127,7 @@ class _Explanation:
         self._block_words, self._grid_words = size_offsets(code.kernel.target)
 
     def cause(self, item: LaneAddress) -> str:
-        """Say what makes a request unknown; nothing if that is not known, either."""
+        """Return the reason why a request is unknown; empty if there is none to name."""
         if item.known:
             return _BLOCK_NEEDED if self._blind else ""
         if item.varying:
@@ -151,7 +151,7 @@ class _Explanation:
         return f"the stride from lane to lane is {names} × {by} B{more}{tail}"
 
     def _factors(self, factors: Sequence[str]) -> str | None:
-        """Name a product of what all lanes share."""
+        """Return the names of the factors of a product that all lanes share."""
         parts = [_argument(self._code, symbol) for symbol in factors]
         if None not in parts:
             return argument_words(part for part in parts if part is not None)
@@ -159,7 +159,7 @@ class _Explanation:
         return " × ".join(name for name in names if name) if None not in names else None
 
     def _shared(self, symbol: str) -> str | None:
-        """Name a value that all lanes share."""
+        """Return the name of a value that all lanes share."""
         part = _argument(self._code, symbol)
         if part is not None:
             return part.words

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from gpuprof.review.code import KernelCode
-from gpuprof.review.facts.request_costs import AnalysedWarp, report_of
+from gpuprof.review.facts.mean_costs import AnalysedWarp, report_of
 from gpuprof.review.facts.solutions import block_of, reads_rows, solution_in
 from gpuprof.sass.dataflow.accesses import Known, every_access, may_differ
 from gpuprof.sass.dataflow.expressions import LANES

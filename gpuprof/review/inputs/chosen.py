@@ -20,7 +20,7 @@ NAMES_LISTED = 5
 
 @dataclass(slots=True)
 class KernelChoice:
-    """What is asked for. `names` collects kernels that were looked at, for errors."""
+    """The kernels to review. `names` collects the names that were tried, for errors."""
 
     request: ReviewRequest
     pattern: KernelPattern | None

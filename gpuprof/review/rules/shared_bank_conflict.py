@@ -70,7 +70,7 @@ def _without_lines(facts: CodeFacts, access: CodeAccess) -> CodeAccess:
 
 
 def _request(access: CodeAccess, lanes: tuple[int, ...]) -> Access:
-    """Return a request of a full warp with its lanes so far from the first one."""
+    """Return a request of a full warp by the distances of its lanes from the first."""
     return Access(
         address=access.offset,
         opcode=access.opcode,

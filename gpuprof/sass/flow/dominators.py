@@ -47,7 +47,7 @@ def _numbered(before: Sequence[Sequence[int]], parents: Sequence[int]) -> Iterat
 
 
 class _Forest:
-    """Trees of blocks that were looked at, and on the way up from each the block of the least semidominator."""
+    """A forest of visited blocks; for each, the block of the least semidominator on the path up."""
 
     def __init__(self, semi: Sequence[int]) -> None:
         self._semi = semi

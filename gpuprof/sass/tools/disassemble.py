@@ -45,7 +45,7 @@ InstructionWord = tuple[int, int]
 
 
 class PlacedText(NamedTuple):
-    """An instruction without `.reuse`; with `jump`, an address follows, so far from the kernel's start."""
+    """An instruction without `.reuse`; with `jump`, an address follows, as an offset in the kernel."""
 
     text: str
     jump: int | None = None
