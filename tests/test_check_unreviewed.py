@@ -80,7 +80,7 @@ def sources(tmp_path: Path) -> Path:
 def test_what_compiles_is_reviewed_beside_what_does_not_which_is_the_error(
     sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inputs, "nvcc_for", lambda _: None)
+    monkeypatch.setattr(inputs, "program_for", lambda *_: None)
     done = check(sources, "bad.cu", "good.cu", "worse.cu", "--arch", "90", "--std", "c++17", "-o", "review.json")
     assert done.returncode == 5
     assert f"error: {BAD}\n" in done.stderr and "next:" not in done.stderr

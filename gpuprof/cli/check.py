@@ -120,7 +120,7 @@ class _Asked:
     @classmethod
     def of(cls, files: Sequence[str], options: Mapping[str, Any]) -> _Asked:
         """Return what the options say. Raises UsageError for what they cannot say, before anything is read."""
-        from gpuprof.review.asked import request_of
+        from gpuprof.review.options import request_of
 
         outputs = tuple(options["outputs"])
         request = request_of(

@@ -12,7 +12,8 @@ from gpuprof.errors import DamagedInput, InputError
 from gpuprof.model.groups import by_key
 from gpuprof.model.recorded import EmbeddedProgram, Launch, Report
 from gpuprof.read.ncu_rep import read_ncu_rep
-from gpuprof.review.inputs.chosen import KernelChoice, compiled_kernel
+from gpuprof.review.inputs.chosen import compiled_kernel, is_name_chosen, is_target_chosen
+from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.targets import target_named
 from gpuprof.review.kernel import NO_CODE_HINT, CompiledKernel, InputModule, KnownLaunch
 from gpuprof.sass.binary.cubin import CubinKernel, read_cubin
@@ -26,13 +27,13 @@ _Kernels = tuple[str, Mapping[str, CubinKernel]]
 """The target of a cubin, and its kernels by their symbols."""
 
 
-def report_modules(path: Path, origin: str, choice: KernelChoice) -> Iterator[InputModule]:
+def report_modules(path: Path, origin: str, request: ReviewRequest) -> Iterator[InputModule]:
     """Yield the code of a report's launches in their order, by architecture; launches without code, as recorded.
 
     Raises InputError if the report cannot be read.
     """
-    report = read_ncu_rep(path, salvage=choice.request.salvage)
-    kernels, bare = _kernels(report, origin, choice)
+    report = read_ncu_rep(path, salvage=request.salvage)
+    kernels, bare = _kernels(report, origin, request)
     if not kernels:
         raise InputError(
             f"{origin}: none of its {len(report.launches)} launches has code that can be read"
@@ -47,13 +48,14 @@ def report_modules(path: Path, origin: str, choice: KernelChoice) -> Iterator[In
     there = list(dict.fromkeys(kernel.target for kernel in kernels))
     for target, group in groupby(kernels, key=lambda kernel: kernel.target):
         launches = list(group)
-        wanted = choice.takes_target(target, there)
+        wanted = launches if is_target_chosen(request, target, there) else []
         yield InputModule(
             origin=origin,
             target=target,
             form="sass",
             holds=len(launches),
-            kernels=tuple(kernel for kernel in launches if wanted and choice.takes(kernel.kernel.mangled, kernel.name)),
+            kernels=tuple(kernel for kernel in wanted if is_name_chosen(request, kernel.kernel.mangled, kernel.name)),
+            names=tuple(kernel.name for kernel in wanted),
             tools=(f"ncu {report.tool_version}",) if report.tool_version else (),
             notes=notes,
         )
@@ -67,7 +69,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(each[:_MOST_NAMED]) + more
 
 
-def _kernels(report: Report, origin: str, choice: KernelChoice) -> tuple[list[CompiledKernel], dict[str, list[str]]]:
+def _kernels(report: Report, origin: str, request: ReviewRequest) -> tuple[list[CompiledKernel], dict[str, list[str]]]:
     """Return the kernels of the launches, and the names of those that are none, by why they are none.
 
     A kernel without code has its recorded resources.
@@ -89,7 +91,7 @@ def _kernels(report: Report, origin: str, choice: KernelChoice) -> tuple[list[Co
         cubin = program.cubin if program is not None and why is None else b""
         name = launch.demangled or kernel.mangled
         shape = KnownLaunch(block=launch.block, grid=launch.grid, dynamic_shared_bytes=_whole(launch, _DYNAMIC_SHARED))
-        compiled = compiled_kernel(kernel, name, target, cubin, origin=origin, choice=choice, shape=shape)
+        compiled = compiled_kernel(kernel, name, target, cubin, origin=origin, request=request, shape=shape)
         kernels.append(replace(compiled, launch=number, bare=why))
     return kernels, by_key(bare)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from gpuprof.sass.tools.nvrtc import OLD_INSTALL_HINT, Nvrtc, find_nvrtc
+from gpuprof.sass.tools.nvrtc import INSTALL_HINT, OLD_INSTALL_HINT, Nvrtc, find_nvrtc
 from gpuprof.sass.tools.programs import cuda_folders
 
 DEFAULT_STANDARD = "c++17"
@@ -59,8 +59,8 @@ def compile_file(
     """
     nvrtc = nvrtc or compiler_for(target)
     if nvrtc is None:
-        hint = OLD_INSTALL_HINT if target == "sm_70" else "a newer NVRTC is needed"
-        return NotCompiled(True, f"{', '.join(map(str, find_nvrtc()))} does not compile for {target}; {hint}", "")
+        names = ", ".join(map(str, find_nvrtc()))
+        return NotCompiled(True, f"{names} does not compile for {target}; {install_hint(target)}", "")
     outcome = nvrtc.compile(source.read_text(encoding="utf-8"), source.name, options)
     if outcome.cubin is None:
         return _refusal(outcome.log)
@@ -70,6 +70,11 @@ def compile_file(
 def compiler_for(target: str) -> Nvrtc | None:
     """Return the first NVRTC that knows the target, the newest unless the user names one; or None."""
     return next((nvrtc for nvrtc in find_nvrtc() if nvrtc.knows(target)), None)
+
+
+def install_hint(target: str) -> str:
+    """Return what brings an NVRTC that compiles for a target."""
+    return OLD_INSTALL_HINT if target == "sm_70" else INSTALL_HINT
 
 
 def compiled_with(cubin: bytes, compiler: object, options: tuple[str, ...], log: str = "") -> Compiled:

@@ -11,9 +11,7 @@ from gpuprof.sass.tools.programs import (
     LIMITS,
     CompileLimits,
     Program,
-    answer_of,
     compile_in,
-    find_programs,
     private_folder,
 )
 
@@ -22,15 +20,6 @@ _NO_HOST_COMPILER = re.compile(
 )
 _READ_BY_SHELL = frozenset('$`"\\')
 """nvcc hands its arguments to a shell, between double quotes: a file called `$(reboot).cu` would be run."""
-_TARGET_NAME = re.compile(r"\bsm_\d+\b")
-
-
-def nvcc_for(target: str) -> Program | None:
-    """Return the newest nvcc that compiles for a target, or None."""
-    for tool in find_programs("nvcc"):
-        if target.rstrip("af") in _TARGET_NAME.findall(answer_of(tool.path, "--list-gpu-code")):
-            return tool
-    return None
 
 
 def compile_with_nvcc(

@@ -22,6 +22,7 @@ from gpuprof.sass.tools.programs import (
     CompileLimits,
     compile_in,
     cuda_folders,
+    newest_first,
     private_folder,
     refuse_without_memory,
     run,
@@ -29,7 +30,7 @@ from gpuprof.sass.tools.programs import (
 from gpuprof.working_folder import python_command
 
 INSTALL_HINT = "install it: python -m pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm"
-OLD_INSTALL_HINT = "python -m pip install nvidia-cuda-nvrtc-cu12"
+OLD_INSTALL_HINT = "install it: python -m pip install nvidia-cuda-nvrtc-cu12"
 NAMED = "GPUPROF_NVRTC"
 """The variable that names the NVRTC that comes before all others: a library, or a folder that has one."""
 
@@ -118,15 +119,12 @@ def find_nvrtc() -> tuple[Nvrtc, ...]:
     """
     place = os.environ.get(NAMED)
     named = _named(place) if place else None
-    by_version: dict[tuple[int, int], Nvrtc] = {}
-    for nvrtc in _loaded(_candidates()):
-        by_version.setdefault(nvrtc.version, nvrtc)
-    if named is None and not by_version:
-        raise EnvironmentProblem("NVRTC (the CUDA run-time compiler) was not found", INSTALL_HINT)
-    found = [by_version[version] for version in sorted(by_version, reverse=True)]
+    found = newest_first(_loaded(_candidates()))
     if named is not None:
-        found = [named, *(nvrtc for nvrtc in found if nvrtc.version != named.version)]
-    return tuple(found)
+        return (named, *(nvrtc for nvrtc in found if nvrtc.version != named.version))
+    if not found:
+        raise EnvironmentProblem("NVRTC (the CUDA run-time compiler) was not found", INSTALL_HINT)
+    return found
 
 
 def _named(place: str) -> Nvrtc:
@@ -134,7 +132,7 @@ def _named(place: str) -> Nvrtc:
     libraries = [Path(place)]
     if not libraries[0].is_file():
         libraries = _libraries_in(Path(place, part) for part in ("", *_WHEEL_FOLDERS, *_TOOLKIT_FOLDERS))
-    newest = max(_loaded(libraries), key=lambda nvrtc: nvrtc.version, default=None)
+    newest = next(iter(newest_first(_loaded(libraries))), None)
     if newest is None:
         hint = "set it to a libnvrtc.so.12 or libnvrtc.so.13 or to its folder, or unset it"
         raise EnvironmentProblem(f"{NAMED}={place} cannot be loaded as NVRTC", hint)
