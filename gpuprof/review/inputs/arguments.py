@@ -24,22 +24,25 @@ def with_arguments(modules: Sequence[InputModule], values: Mapping[str, int]) ->
     """
     if not values:
         return tuple(modules)
-    kernels = [kernel for module in modules for kernel in module.kernels]
-    for key in values:
-        if kernels and not any(any(_parts(kernel, key, values)) for kernel in kernels):
-            raise _refusal(kernels, key)
+    taken: set[str] = set()
     given = []
     for module in modules:
-        changed = tuple(_given(kernel, values) for kernel in module.kernels)
+        changed = tuple(_given(kernel, values, taken) for kernel in module.kernels)
         given.append(replace(module, kernels=changed, notes=(*module.notes, *_notes(changed))))
+    kernels = [kernel for module in modules for kernel in module.kernels]
+    for key in values:
+        if kernels and key not in taken:
+            raise _refusal(kernels, key)
     return tuple(given)
 
 
-def _given(kernel: CompiledKernel, values: Mapping[str, int]) -> CompiledKernel:
+def _given(kernel: CompiledKernel, values: Mapping[str, int], taken: set[str]) -> CompiledKernel:
+    """Return a kernel with the values that it takes, whose keys are added to `taken`."""
     arguments: dict[int, int] = {}
     parts: dict[ArgumentPart, int] = {}
     for key, value in values.items():
         for part in _parts(kernel, key, values):
+            taken.add(key)
             bits = 8 * part.size_bytes
             if not -(1 << bits - 1) <= value < 1 << bits:
                 size = f"{part.size_bytes} bytes, the size of that argument of {kernel.name:.100}"
@@ -50,27 +53,22 @@ def _given(kernel: CompiledKernel, values: Mapping[str, int]) -> CompiledKernel:
     return replace(kernel, shape=replace(kernel.shape, arguments=arguments, parts=parts))
 
 
-def _notes(kernels: Sequence[CompiledKernel]) -> Iterator[str]:
-    """Yield what was assumed of parts whose members are not known."""
-    parts = dict.fromkeys(part for kernel in kernels for part in kernel.shape.parts)
-    for part in parts:
-        if part.path.startswith("+") and part.size_bytes == SCALAR_BYTES:
-            other = f"{part.name or part.ordinal}+{part.offset + 4}"
-            yield f"--arg {part} sets 8 bytes, since no member is known; name {other}, too, if another one begins there"
-
-
 def _parts(kernel: CompiledKernel, key: str, keys: Collection[str]) -> Iterator[ArgumentPart]:
     """Yield what a key names in a kernel, beside the other `keys`."""
     match = _KEY.fullmatch(key)
-    for parameter in _arguments(kernel, key):
-        if match is None or match["path"] is None:
+    if match is None:
+        return
+    for parameter in kernel.kernel.parameters:
+        if match["argument"] not in (str(parameter.ordinal), kernel.name_of(parameter)):
+            continue
+        members = _members(kernel, parameter)
+        if match["path"] is None:
             if parameter.size_bytes <= SCALAR_BYTES:
                 yield ArgumentPart(parameter.ordinal, 0, parameter.size_bytes)
         elif match["offset"] is None:
-            yield from (member for member in _members(kernel, parameter) if member.path == match["path"])
+            yield from (member for member in members if member.path == match["path"])
         elif int(match["offset"]) < parameter.size_bytes:
             offset = int(match["offset"])
-            members = _members(kernel, parameter)
             word = kernel.word_of(parameter, offset)
             # Of a number of eight bytes, as strides often are, the lower half alone says nothing.
             is_alone = not members and f"{match['argument']}+{offset + word.size_bytes}" not in keys
@@ -79,13 +77,13 @@ def _parts(kernel: CompiledKernel, key: str, keys: Collection[str]) -> Iterator[
             yield next((member for member in members if member.offset == offset), word)
 
 
-def _arguments(kernel: CompiledKernel, key: str) -> Iterator[CubinParameter]:
-    """Yield the arguments that a key begins with."""
-    match = _KEY.fullmatch(key)
-    argument = match["argument"] if match is not None else key
-    for parameter in kernel.kernel.parameters:
-        if argument in (str(parameter.ordinal), kernel.name_of(parameter)):
-            yield parameter
+def _notes(kernels: Sequence[CompiledKernel]) -> Iterator[str]:
+    """Yield what was assumed of parts whose members are not known."""
+    parts = dict.fromkeys(part for kernel in kernels for part in kernel.shape.parts)
+    for part in parts:
+        if part.path.startswith("+") and part.size_bytes == SCALAR_BYTES:
+            other = f"{part.name or part.ordinal}+{part.offset + 4}"
+            yield f"--arg {part} sets 8 bytes, since no member is known; name {other}, too, if another one begins there"
 
 
 def _members(kernel: CompiledKernel, parameter: CubinParameter) -> list[ArgumentPart]:

@@ -55,7 +55,7 @@ def compiled_ptx(
 
     `name` is the name of the PTX in errors.
     """
-    compiled = compile_ptx(ptx, target, name, request.limits.begun())
+    compiled = compile_ptx(ptx, target, name, request.limits)
     tool = " ".join((compiled.compiler, *compiled.options))
     module = module_of_cubin(compiled.cubin, origin or name, request, tools=(tool,), notes=notes, wanted=True)
     return replace(module, target=target)

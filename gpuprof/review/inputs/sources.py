@@ -115,7 +115,6 @@ def _quoted_folders(source: Path, request: ReviewRequest) -> tuple[str, ...]:
 
 def _compiled(source: _Source, request: ReviewRequest) -> Compiled:
     """Compile by NVRTC, and by nvcc what that refuses: it has no host compiler's headers, and no host code."""
-    request = replace(request, limits=request.limits.begun())
     nvcc = program_for("nvcc", source.target)
     # The headers of a build are those of a host compiler, too.
     nvrtc = _nvrtc_for(source.target) if nvcc is None or not request.header_folders else None

@@ -11,8 +11,7 @@ from gpuprof.sass.tools.programs import (
     LIMITS,
     CompileLimits,
     Program,
-    compile_in,
-    private_folder,
+    compile_with,
 )
 
 _NO_HOST_COMPILER = re.compile(
@@ -30,18 +29,16 @@ def compile_with_nvcc(
     The cubin is empty if an option had nvcc do something else. Raises LimitReached.
     """
     all_options = ("-cubin", f"-arch={target}", *options)
-    with private_folder() as folder:
-        cubin = folder / "code.cubin"
-        command = [str(tool.path), *all_options, "-o", str(cubin), "-x", "cu", str(source.absolute())]
-        for word in command:
-            if _is_unsafe(word):
-                why = f'nvcc would have a shell read {word!r:.200}; it cannot have $, `, " or \\ in names and macros'
-                return NotCompiled(False, why, "")
-        outcome = compile_in(folder, command, limits)
-        if outcome.code:
-            why = first_errors(outcome.log, quotable) or f"nvcc ended with {outcome.code} and gives no reason"
-            return NotCompiled(False, why, outcome.log)
-        return compiled_with(cubin.read_bytes() if cubin.is_file() else b"", tool, all_options)
+    command = [str(tool.path), *all_options, "-x", "cu"]
+    for word in (*command, str(source.absolute())):
+        if _is_unsafe(word):
+            why = f'nvcc would have a shell read {word!r:.200}; it cannot have $, `, " or \\ in names and macros'
+            return NotCompiled(False, why, "")
+    cubin, outcome = compile_with(command, source, limits)
+    if outcome.code:
+        why = first_errors(outcome.log, quotable) or f"nvcc ended with {outcome.code} and gives no reason"
+        return NotCompiled(False, why, outcome.log)
+    return compiled_with(cubin, tool, all_options)
 
 
 def _is_unsafe(word: str) -> bool:

@@ -20,11 +20,9 @@ from gpuprof.errors import EnvironmentProblem, GpuprofError
 from gpuprof.sass.tools.programs import (
     LIMITS,
     CompileLimits,
-    compile_in,
+    compile_with,
     cuda_folders,
     newest_first,
-    private_folder,
-    refuse_without_memory,
     run,
 )
 from gpuprof.working_folder import python_command
@@ -57,7 +55,6 @@ class Nvrtc:
     """One NVRTC library."""
 
     def __init__(self, path: Path) -> None:
-        _try_apart(path)
         self._builtins = _builtins_beside(path)
         self._library = ctypes.CDLL(str(path))
         self.path = path
@@ -154,13 +151,9 @@ def _loaded(paths: Iterable[Path]) -> Iterator[Nvrtc]:
     """Yield the libraries that can be loaded and answer."""
     for path in paths:
         with contextlib.suppress(OSError, AttributeError, ValueError, EnvironmentProblem):
-            yield Nvrtc(path)
-
-
-def _try_apart(path: Path) -> None:
-    """Load a library in a process of its own: a damaged one may crash it. Raises OSError if that fails."""
-    if run([sys.executable, "-I", "-S", "-c", _TRIAL, str(path)], _PATIENCE_S).code:
-        raise OSError(f"{path} cannot be loaded")
+            # A damaged library may crash the process that loads it.
+            if run([sys.executable, "-I", "-S", "-c", _TRIAL, str(path)], _PATIENCE_S).code == 0:
+                yield Nvrtc(path)
 
 
 def _builtins_beside(path: Path) -> list[ctypes.CDLL]:
@@ -179,24 +172,18 @@ def compile_apart(
 
     Raises LimitReached, and EnvironmentProblem if NVRTC itself fails.
     """
-    with private_folder() as folder:
-        text, cubin = folder / "source.cu", folder / "code.cubin"
-        text.write_text(source, encoding="utf-8")
-        command = python_command(__name__, str(nvrtc.path), str(text), name, str(cubin), *options)
-        outcome = compile_in(folder, command, limits)
-        if outcome.code == _REFUSED:
-            raise EnvironmentProblem(outcome.messages)
-        if outcome.code:
-            raise EnvironmentProblem(f"{nvrtc} ended with {outcome.code} on {name:.100}: {outcome.log.strip()[-300:]}")
-        if cubin.is_file():
-            return CompileOutcome(cubin.read_bytes(), outcome.output)
-        refuse_without_memory(outcome.output, limits)
-        return CompileOutcome(None, outcome.output)
+    command = python_command(__name__, str(nvrtc.path), name, *options)
+    cubin, outcome = compile_with(command, source.encode(), limits)
+    if outcome.code == _REFUSED:
+        raise EnvironmentProblem(outcome.messages)
+    if outcome.code:
+        raise EnvironmentProblem(f"{nvrtc} ended with {outcome.code} on {name:.100}: {outcome.log.strip()[-300:]}")
+    return CompileOutcome(cubin or None, outcome.output)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Compile in the child; the log goes to its standard output."""
-    library, source, name, cubin, *options = arguments
+    library, name, *options, _, cubin, source = arguments
     try:
         outcome = Nvrtc(Path(library)).compile(Path(source).read_text(encoding="utf-8"), name, options)
     except (GpuprofError, OSError) as error:

@@ -72,15 +72,10 @@ _Tool = TypeVar("_Tool", bound=_Versioned)
 
 
 class CompileLimits(NamedTuple):
-    """Limits for compiling one source for one architecture. `until_s` is the deadline on the monotonic clock."""
+    """Limits for one run of a compiler: one source, one architecture."""
 
     seconds: float = 60.0
     memory_bytes: int = 2 * 10**9
-    until_s: float | None = None
-
-    def begun(self) -> CompileLimits:
-        """Return the limits with the deadline counted from now."""
-        return self._replace(until_s=time.monotonic() + self.seconds)
 
 
 LIMITS = CompileLimits()
@@ -170,26 +165,34 @@ def private_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def compile_in(folder: Path, command: Sequence[str], limits: CompileLimits) -> Outcome:
-    """Run a compiler with a folder for its temporary files. Raises LimitReached if it exceeds its limits."""
-    patience_s = limits.seconds if limits.until_s is None else max(0.0, limits.until_s - time.monotonic())
-    try:
-        outcome = run(command, patience_s, memory_bytes=limits.memory_bytes, folder=folder)
-    except NotFinished as error:
-        raise LimitReached(
-            f"compiling takes longer than {limits.seconds:g} s", f"--compile-timeout {2 * limits.seconds:g} allows more"
-        ) from error
-    if outcome.code:
-        refuse_without_memory(outcome.log, limits)
-    return outcome
+def compile_with(command: Sequence[str], source: bytes | Path, limits: CompileLimits) -> tuple[bytes, Outcome]:
+    """Run a compiler, whose last arguments will be `-o`, the file to write, and the source, in a folder of its own.
 
-
-def refuse_without_memory(log: str, limits: CompileLimits) -> None:
-    """Raise LimitReached if a compiler reports that it ran out of memory."""
-    if _NO_MEMORY.search(log):
+    Return what it wrote, nothing if it failed, and its outcome. Raises LimitReached if it exceeds its limits.
+    """
+    with private_folder() as folder:
+        written, file = folder / "code.cubin", folder / "source"
+        if isinstance(source, Path):
+            file = source.absolute()
+        else:
+            file.write_bytes(source)
+        try:
+            outcome = run(
+                [*command, "-o", str(written), str(file)],
+                limits.seconds,
+                memory_bytes=limits.memory_bytes,
+                folder=folder,
+            )
+        except NotFinished as error:
+            more = f"--compile-timeout {2 * limits.seconds:g} allows more"
+            raise LimitReached(f"compiling takes longer than {limits.seconds:g} s", more) from error
+        if outcome.code == 0 and written.is_file():
+            return written.read_bytes(), outcome
+    if _NO_MEMORY.search(outcome.log):
         allowed = format_si(limits.memory_bytes, "B").replace(".00", "")
         more = format_si(2 * limits.memory_bytes, "B").replace(".00", "").replace(" ", "")
         raise LimitReached(f"compiling takes more than {allowed} of memory", f"--compile-memory {more} allows more")
+    return b"", outcome
 
 
 def run(

@@ -10,9 +10,8 @@ from gpuprof.sass.tools.programs import (
     LIMITS,
     NVCC_HINT,
     CompileLimits,
-    compile_in,
+    compile_with,
     find_programs,
-    private_folder,
     program_for,
 )
 
@@ -30,12 +29,9 @@ def compile_ptx(ptx: bytes, target: str, name: str, limits: CompileLimits = LIMI
             raise EnvironmentProblem("ptxas (the compiler of PTX) was not found", NVCC_HINT)
         raise InputError(f"{name}: no ptxas here compiles for {target}")
     options = (f"-arch={target}", "-lineinfo")
-    with private_folder() as folder:
-        source, cubin = folder / "source.ptx", folder / "code.cubin"
-        source.write_bytes(ptx)
-        outcome = compile_in(folder, [str(tool.path), *options, "-o", str(cubin), str(source)], limits)
-        if outcome.code or not cubin.is_file():
-            log = _POSITION.sub(lambda place: f"{name}:{place[1]}: error: ", outcome.log).replace(str(source), name)
-            why = first_errors(log, lambda file: file == name) or f"ptxas ended with {outcome.code}: {log:.300}"
-            raise InputError(f"{name} does not compile for {target}: {why[:1000]}")
-        return compiled_with(cubin.read_bytes(), tool, options)
+    cubin, outcome = compile_with([str(tool.path), *options], ptx, limits)
+    if not cubin:
+        log = _POSITION.sub(lambda place: f"{name}:{place[1]}: error: ", outcome.log)
+        why = first_errors(log, lambda file: file == name) or f"ptxas ended with {outcome.code}: {log:.300}"
+        raise InputError(f"{name} does not compile for {target}: {why[:1000]}")
+    return compiled_with(cubin, tool, options)
