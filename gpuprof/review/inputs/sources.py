@@ -16,6 +16,7 @@ from gpuprof.review.inputs.chosen import module_of_cubin, with_names
 from gpuprof.review.inputs.file_bytes import read_bytes
 from gpuprof.review.inputs.headers import FOLDERS, header_hint
 from gpuprof.review.inputs.request import ReviewRequest
+from gpuprof.review.inputs.signatures import names_for, plain_names
 from gpuprof.review.inputs.targets import DEFAULT_TARGET
 from gpuprof.review.kernel import CompiledKernel, InputModule
 from gpuprof.sass.binary.debug_arguments import DebugArgument, debug_arguments
@@ -93,12 +94,8 @@ def source_modules(path: Path, name: str, request: ReviewRequest) -> Sequence[In
             "add a line for each that is to be checked: template __global__ void NAME<TYPE>(PARAMETERS);",
         )
     lines = _lines(compiled.cubin, source)
-    debug = _debug_arguments(source, request, compiled) if module.kernels else {}
-    kernels: list[CompiledKernel] = []
-    for kernel in module.kernels:
-        symbol = kernel.kernel.mangled
-        kernels.append(with_names(replace(kernel, lines=lines.get(symbol, {})), debug.get(symbol, ())))
-    return [replace(module, target=source.target, kernels=tuple(kernels))]
+    placed = [replace(kernel, lines=lines.get(kernel.kernel.mangled, {})) for kernel in module.kernels]
+    return [replace(module, target=source.target, kernels=_named(placed, source, request, compiled))]
 
 
 def _quoted_folders(source: Path, request: ReviewRequest) -> tuple[str, ...]:
@@ -217,12 +214,19 @@ def _lines(cubin: bytes, source: _Source) -> Mapping[str, Mapping[int, tuple[str
     return tables
 
 
-def _debug_arguments(
-    source: _Source, request: ReviewRequest, compiled: Compiled
-) -> Mapping[str, Sequence[DebugArgument]]:
-    """Return the arguments of kernels, for which the source is compiled once more; nothing if that takes too long."""
-    # PTX for a debugger takes less than machine code, and most often less than the first compilation.
-    flags = ("-G",) if compiled.compiler.startswith("NVRTC") else ("-G", "-ptx")
-    with contextlib.suppress(GpuprofError):
-        return debug_arguments(_compiled(source, replace(request, flags=(*request.flags, *flags))).cubin)
-    return {}
+def _named(
+    kernels: Sequence[CompiledKernel], source: _Source, request: ReviewRequest, compiled: Compiled
+) -> tuple[CompiledKernel, ...]:
+    """Return kernels with the names of their arguments; unless all are plain, the source is compiled once more."""
+    declared = plain_names(source.text)
+    plain = [names_for(kernel, declared) for kernel in kernels]
+    debug: Mapping[str, Sequence[DebugArgument]] = {}
+    if None in plain:
+        # PTX for a debugger takes less than machine code, and most often less than the first compilation.
+        flags = ("-G",) if compiled.compiler.startswith("NVRTC") else ("-G", "-ptx")
+        with contextlib.suppress(GpuprofError):  # it may take too long: parts are then named by their offset
+            debug = debug_arguments(_compiled(source, replace(request, flags=(*request.flags, *flags))).cubin)
+    named = []
+    for kernel, names in zip(kernels, plain, strict=True):
+        named.append(with_names(replace(kernel, argument_names=names or ()), debug.get(kernel.kernel.mangled, ())))
+    return tuple(named)
