@@ -58,27 +58,29 @@ def _of_source(entries: list[FatEntry], origin: str, request: ReviewRequest, nam
     if not sass and not ptx and any(entry.kind == "lto" for entry in entries):
         raise InputError(f"{origin} has code for link-time optimisation only", "check the program that is linked of it")
     available = [entry.target for entry in sass]
-    newest = tuple(entry.target.replace("compute_", "sm_") for entry in ptx[:1])
-    targets = request.targets or (newest if not sass else tuple(available))
-    taken = {fitting(wanted, available) for wanted in targets}
-    complete = bool(request.targets) and all(wanted in available for wanted in targets)
+    newest = [entry.target.replace("compute_", "sm_") for entry in ptx[:1]]
+    fits = {wanted: fitting(wanted, available) for wanted in request.targets or available or newest}
+    is_complete = bool(request.targets) and all(wanted == fit for wanted, fit in fits.items())
     kernels = 0
     for entry in sass:
-        if entry.target in taken or not complete:
-            others = [wanted for wanted in targets if fitting(wanted, available) == entry.target != wanted]
+        is_wanted = entry.target in fits.values()
+        if is_wanted or not is_complete:
+            others = [wanted for wanted, fit in fits.items() if fit == entry.target != wanted]
             notes = (
                 f"{name}: has no code for {wanted}; a GPU of that runs its code for {entry.target}" for wanted in others
             )
-            module = _unpacked(entry, origin, request, notes=tuple(notes), wanted=entry.target in taken)
+            module = _unpacked(entry, origin, request, notes=tuple(notes), wanted=is_wanted)
             kernels = module.holds
             yield module
+    if is_complete:
+        return
     rest: dict[str, InputModule] = {}
-    if not complete and (sass or request.targets):
+    if sass or request.targets:
         rest = {entry.target: _not_compiled(entry, origin, kernels) for entry in ptx}
-    for wanted in targets:
-        fit = [entry for entry in ptx if compiles_for(entry.target, wanted)]
-        if fit and fitting(wanted, available) is None:
-            module = _compiled(fit[0], origin, wanted, request, name, kernels)
+    for wanted, fit in fits.items():
+        compiling = [entry for entry in ptx if compiles_for(entry.target, wanted)]
+        if compiling and fit is None:
+            module = _compiled(compiling[0], origin, wanted, request, name, kernels)
             rest[module.target] = module
     yield from rest.values()
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
-from gpuprof.model.recorded import dims_text
+from gpuprof.model.recorded import Dim3, dims_text
 from gpuprof.read.identify import Look, is_packed, is_report, unzipped
 from gpuprof.read.plain_file import PlainFile, known_as, plain_file
 from gpuprof.review.inputs.arguments import with_arguments
@@ -20,10 +20,9 @@ from gpuprof.review.inputs.ptx import is_ptx, ptx_modules
 from gpuprof.review.inputs.request import READS, Build, ReviewRequest
 from gpuprof.review.inputs.sources import source_modules
 from gpuprof.review.inputs.triton import cubin_modules, triton_modules
-from gpuprof.review.kernel import NO_CODE_HINT, CompiledKernel, InputModule
+from gpuprof.review.kernel import CompiledKernel, InputModule
 from gpuprof.sass.binary.host_binary import binary_kind
 from gpuprof.sass.tools.programs import LimitReached
-from gpuprof.units import counted
 
 _HEAD_BYTES = 2**16
 _NAMES_LISTED = 5
@@ -65,13 +64,10 @@ def modules_of(request: ReviewRequest, left_out: list[Refused] | None = None) ->
         if not refused:
             _check_options(request, [reader for _, reader in files])
         for file, reader in files:
-            parts = _parts(file, reader, request)
-            for part in parts:
+            for part in _parts(file, reader, request):
                 try:
                     modules += _modules(file, reader, part)
                 except (InputError, EnvironmentProblem, UsageError) as error:
-                    if isinstance(error, UsageError) and len(parts) == 1 and file.name not in request.builds:
-                        raise
                     refused.append((file.name, error))
     if refused and (left_out is None or not modules):
         raise refused[0][1]
@@ -105,10 +101,8 @@ def _parts(file: PlainFile, reader: _Reader, request: ReviewRequest) -> Sequence
     if reader not in (source_modules, ptx_modules):
         return [request]
     parts = []
-    for build in request.builds.get(file.name, (Build(),)) if reader is source_modules else (Build(),):
-        built = request.built_as(build)
-        if reader is source_modules and request.torch is not None:
-            built = built.built_as(request.torch)
+    for build in request.builds.get(file.name, (Build(),)):
+        built = request.built_as(build).built_as(request.torch or Build())
         parts += [replace(built, targets=(target,)) for target in built.targets] or [built]
     return parts
 
@@ -159,7 +153,7 @@ def _report(path: Path, name: str, request: ReviewRequest) -> Iterable[InputModu
 
 
 def _chosen(modules: Sequence[InputModule], request: ReviewRequest) -> tuple[InputModule, ...]:
-    """Return the modules with the kernels that are asked for. Raises UsageError and InputError if there is none."""
+    """Return the modules with the kernels that are asked for. Raises UsageError if there is none."""
     kernels = [kernel for module in modules for kernel in module.kernels]
     number = request.kernel.number if request.kernel is not None else None
     if number is not None:
@@ -172,7 +166,7 @@ def _chosen(modules: Sequence[InputModule], request: ReviewRequest) -> tuple[Inp
             for module in modules
         ]
     if kernels:
-        _check_kernels(kernels, request)
+        _check_block(kernels, request.block)
     else:
         _check_names(modules, request)
     return with_arguments(modules, request.arguments)
@@ -192,17 +186,11 @@ def _check_names(modules: Sequence[InputModule], request: ReviewRequest) -> None
         )
 
 
-def _check_kernels(kernels: Sequence[CompiledKernel], request: ReviewRequest) -> None:
-    """Raise UsageError for a block that fits no kernel, InputError if no kernel has machine code."""
-    block = request.block
+def _check_block(kernels: Sequence[CompiledKernel], block: Dim3 | None) -> None:
+    """Raise UsageError for a block that fits no kernel."""
     if block is not None and not any(kernel.shape.block == block for kernel in kernels):
         why = kernels[0].notes[-1].partition(": ")[2]
         raise UsageError(
             f"--block {dims_text(block)} fits no kernel, such as {kernels[0].name:.100}: {why}",
             "leave --block out, or choose kernels by --kernel",
         )
-    if not any(kernel.has_code for kernel in kernels):
-        names = ", ".join(dict.fromkeys(f"{kernel.origin:.100}" for kernel in kernels))
-        number = counted(len({kernel.name for kernel in kernels}), "kernel")
-        place = "report" if kernels[0].launch is not None else "file"
-        raise InputError(f"{names}: {number}: no machine code in the {place}, nothing could be reviewed", NO_CODE_HINT)

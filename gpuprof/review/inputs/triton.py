@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +20,6 @@ from gpuprof.units import WARP_THREADS
 
 _MOST_METADATA = 4 * 2**20
 _MOST_IR = 64 * 2**20
-_MOST_FILES = 200_000
 _ARGUMENT = re.compile(r"%([\w$.-]+): (!?[\w.]+)")
 _UNNAMED = re.compile(r"arg\d+")
 _BYTES = {"!tt.ptr": 8, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
@@ -38,7 +36,7 @@ class _Metadata(msgspec.Struct):
 
 def triton_modules(folder: Path, origin: str, request: ReviewRequest) -> list[InputModule]:
     """Return the kernels of a cache folder, and of those below it. Raises InputError if there is none."""
-    cubins = _cubins(folder, origin)
+    cubins = sorted(folder.rglob("*.cubin"))
     if not cubins:
         raise InputError(
             f"{origin} is a folder without compiled kernels (*.cubin)",
@@ -79,19 +77,6 @@ def cubin_modules(path: Path, origin: str, request: ReviewRequest) -> Sequence[I
         named = (replace(kernel, argument_names=_names(kernel.kernel, declared)) for kernel in module.kernels)
         module = replace(module, kernels=tuple(named))
     return [module]
-
-
-def _cubins(folder: Path, origin: str) -> list[Path]:
-    """Return the cubins of a folder and of those below it, by name."""
-    cubins: list[Path] = []
-    looked_at = 0
-    for place, folders, files in os.walk(folder):
-        folders.sort()
-        looked_at += len(files) + len(folders)
-        if looked_at > _MOST_FILES:
-            raise InputError(f"{origin} has more than {_MOST_FILES:,} files", "name a folder below it")
-        cubins.extend(Path(place, name) for name in sorted(files) if name.endswith(".cubin"))
-    return cubins
 
 
 def _metadata(path: Path, origin: str) -> _Metadata:
