@@ -75,7 +75,7 @@ def test_one_that_hangs_is_asked_once_for_all_kernels_of_a_slice(
 # Compilers
 
 
-def test_of_a_log_the_first_errors_are_told_and_nothing_of_files_that_are_not_the_sources() -> None:
+def test_of_a_log_thefirst_errors_are_told_and_nothing_of_files_that_are_not_the_sources() -> None:
     log = (
         "ptxas /tmp/gpuprof-x/tmpxft_0_6_bad.ptx, line 33; error   : Unknown modifier '.instr'\n"
         f"k.cu(7): error: {'x' * 5000}\n"
@@ -100,7 +100,7 @@ def test_of_a_log_the_first_errors_are_told_and_nothing_of_files_that_are_not_th
 @needs_nvcc
 def test_names_and_macros_that_a_shell_would_run_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sources, "_by_nvrtc", lambda *_: None)
+    monkeypatch.setattr(sources, "compiler_for", lambda _: None)
     for name in ("$(touch run).cu", "a`touch run`.cu", 'a";touch run;".cu', "a\\.cu"):
         Path(name).write_text("#include <vector>\n__global__ void k() {}\n")
         with pytest.raises(InputError, match="shell"):

@@ -13,8 +13,8 @@ from gpuprof.review.inputs.file_bytes import read_bytes
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.targets import compiles_for
 from gpuprof.review.kernel import InputModule
+from gpuprof.sass.tools.compile import compile_ptx
 from gpuprof.sass.tools.programs import find_programs, targets_of
-from gpuprof.sass.tools.ptxas import compile_ptx
 
 _MOST_PTX = 512 * 2**20
 _TARGET = re.compile(rb"^[^\S\n]*\.target\s+(sm_\d{2,3}[af]?)\b", re.MULTILINE)

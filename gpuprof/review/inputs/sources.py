@@ -26,16 +26,15 @@ from gpuprof.sass.tools.compile import (
     DEFAULT_STANDARD,
     Compiled,
     NotCompiled,
-    compiled_with,
+    compile_with_nvcc,
+    compile_with_nvrtc,
     compiler_for,
-    cuda_header_folders,
-    first_errors,
     include_options,
     install_hint,
+    lacks_host_compiler,
     target_options,
 )
-from gpuprof.sass.tools.nvcc import compile_with_nvcc, lacks_host_compiler
-from gpuprof.sass.tools.nvrtc import INVALID_OPTION, Nvrtc, compile_apart
+from gpuprof.sass.tools.nvrtc import INVALID_OPTION
 from gpuprof.sass.tools.programs import NVCC_HINT, cuda_folders, find_programs, program_for
 
 _MOST_SOURCE = 64 * 2**20
@@ -112,61 +111,41 @@ def _quoted_folders(source: Path, request: ReviewRequest) -> tuple[str, ...]:
 
 def _compiled(source: _Source, request: ReviewRequest) -> Compiled:
     """Compile by NVRTC, and by nvcc what that refuses: it has no host compiler's headers, and no host code."""
+    options = (
+        *target_options(source.target, request.standard or DEFAULT_STANDARD),
+        "--generate-line-info",
+        *(f"-D{define}" for define in request.defines),
+        *request.flags,
+        *include_options(*_folders(request)),
+    )
     nvcc = program_for("nvcc", source.target)
-    # The headers of a build are those of a host compiler, too.
-    nvrtc = _nvrtc_for(source.target) if nvcc is None or not request.header_folders else None
-    refused = _by_nvrtc(nvrtc, source, request) if nvrtc is not None else None
-    if isinstance(refused, Compiled):
-        return refused
+    nvrtc = None
+    if nvcc is None or not request.header_folders:  # the headers of a build are those of a host compiler, too
+        with contextlib.suppress(EnvironmentProblem):  # there may be an nvcc alone
+            nvrtc = compiler_for(source.target)
+    refused = None
+    if nvrtc is not None:
+        beside = include_options(source.path.absolute().parent)
+        outcome = compile_with_nvrtc(
+            nvrtc, source.text, source.name, (*beside, *options), source.quotes, request.limits
+        )
+        if isinstance(outcome, Compiled):
+            return outcome
+        refused = outcome
     if nvcc is None:
         if refused is None:
             message = f"{source.name}: no compiler here compiles for {source.target}"
             raise EnvironmentProblem(message, install_hint(source.target))
         missing = f"{source.target} needs another nvcc than those here"
         raise _refusal(source, refused, missing if find_programs("nvcc") else f"it needs nvcc; {NVCC_HINT}")
-    options = (
-        f"-std={request.standard or DEFAULT_STANDARD}",
-        "-lineinfo",
-        *(f"-D{define}" for define in request.defines),
-        *request.flags,
-        *include_options(*_folders(request)),
-    )
-    compiled = compile_with_nvcc(nvcc, source.path, source.target, options, source.quotes, request.limits)
-    if isinstance(compiled, Compiled):
-        return compiled
-    if not lacks_host_compiler(compiled):
-        raise _refusal(source, compiled)
+    outcome = compile_with_nvcc(nvcc, source.path, options, source.quotes, request.limits)
+    if isinstance(outcome, Compiled):
+        return outcome
+    if not lacks_host_compiler(outcome):
+        raise _refusal(source, outcome)
     if refused is None:
         raise EnvironmentProblem(f"{nvcc} finds no C++ compiler", "install g++, or name the one to take: NVCC_CCBIN")
     raise _refusal(source, refused, "install g++: nvcc takes them from it")
-
-
-def _nvrtc_for(target: str) -> Nvrtc | None:
-    """Return an NVRTC for the target; None if there is none: nvcc may do."""
-    with contextlib.suppress(EnvironmentProblem):
-        return compiler_for(target)
-    return None
-
-
-def _by_nvrtc(nvrtc: Nvrtc, source: _Source, request: ReviewRequest) -> Compiled | NotCompiled:
-    folders = (source.path.absolute().parent, *_folders(request), *cuda_header_folders(nvrtc))
-    options = (
-        *target_options(source.target, request.standard or DEFAULT_STANDARD),
-        "--generate-line-info",
-        *(f"--define-macro={define}" for define in request.defines),
-        *request.flags,
-        *include_options(*folders),
-    )
-    try:
-        outcome = compile_apart(nvrtc, source.text, source.name, options, request.limits)
-    except EnvironmentProblem as error:
-        if INVALID_OPTION not in error.message:
-            raise
-        return NotCompiled(False, error.message, error.message)
-    if outcome.cubin is None:
-        why = first_errors(outcome.log, source.quotes) or f"{nvrtc} makes no machine code of it"
-        return NotCompiled(False, why, outcome.log)
-    return compiled_with(outcome.cubin, nvrtc, options)
 
 
 def _folders(request: ReviewRequest) -> list[Path]:
