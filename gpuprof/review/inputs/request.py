@@ -16,11 +16,9 @@ READS = "gpuprof check reads .cu, .ptx, .cubin, .fatbin, objects, programs, .so,
 
 
 class Build(NamedTuple):
-    """Flags that a build compiles a source with, as far as they concern device code. Folders are absolute."""
+    """How a build compiles a source, as far as that concerns device code; macros and folders are flags, too."""
 
     targets: tuple[str, ...] = ()
-    defines: tuple[str, ...] = ()
-    include_folders: tuple[str, ...] = ()
     standard: str | None = None
     flags: tuple[str, ...] = ()
 
@@ -34,7 +32,7 @@ class ReviewRequest:
     all of the files; `in_time` limits how long an expression may take on a name. `arguments` are values
     by ordinal, name or part ("3", "n", "in.stride"). `defines`, `include_folders`, `standard` and `flags` are for
     compilers of sources; those in `builds` come from a build's database, by file, and those in `torch` are for
-    extensions of PyTorch. Messages about files in `header_folders` are not quoted. `limits` apply to each compilation.
+    extensions of PyTorch; with them it `is_built` for a source. `limits` apply to each compilation.
     `salvage` reads what it can of damaged reports. `keep_private` keeps folders, and secrets in names;
     `path_maps` say where source folders lie in the repository.
     """
@@ -52,9 +50,9 @@ class ReviewRequest:
     arguments: Mapping[str, int] = field(default_factory=dict)
     defines: tuple[str, ...] = ()
     include_folders: tuple[str, ...] = ()
-    header_folders: tuple[str, ...] = ()
     standard: str | None = None
     flags: tuple[str, ...] = ()
+    is_built: bool = False
     limits: CompileLimits = LIMITS
     salvage: bool = False
     keep_private: bool = False
@@ -76,8 +74,7 @@ class ReviewRequest:
         return replace(
             self,
             targets=self.targets or build.targets,
-            defines=(*build.defines, *self.defines),
-            header_folders=(*self.header_folders, *build.include_folders),
             standard=self.standard or build.standard,
             flags=(*build.flags, *self.flags),
+            is_built=self.is_built or bool(build.flags),
         )

@@ -101,9 +101,7 @@ def _quoted_folders(source: Path, request: ReviewRequest) -> tuple[str, ...]:
     """Return the source's repository, or its folder, the folders of `-I`, and those of compilers and torch."""
     folder = source.absolute().parent
     folders: list[str | Path] = [repository_root(folder) or folder, *request.include_folders, *_SYSTEM_HEADERS]
-    if request.torch is not None:
-        folders += request.torch.include_folders
-    folders += cuda_folders(("nvidia",), ("include", "targets"))
+    folders += cuda_folders(("nvidia", "torch"), ("include", "targets"))
     for tool in find_programs("nvcc"):
         folders += (tool.path.resolve().parents[1] / name for name in ("include", "targets"))
     return tuple(map(os.path.realpath, folders))
@@ -114,13 +112,14 @@ def _compiled(source: _Source, request: ReviewRequest) -> Compiled:
     options = (
         *target_options(source.target, request.standard or DEFAULT_STANDARD),
         "--generate-line-info",
-        *(f"-D{define}" for define in request.defines),
+        *include_options(*(Path(folder).absolute() for folder in request.include_folders)),
         *request.flags,
-        *include_options(*_folders(request)),
+        *(f"-D{define}" for define in request.defines),
+        *include_options(*filter(Path.is_dir, cuda_folders(FOLDERS, ()))),
     )
     nvcc = program_for("nvcc", source.target)
     nvrtc = None
-    if nvcc is None or not request.header_folders:  # the headers of a build are those of a host compiler, too
+    if nvcc is None or not request.is_built:  # the headers of a build are those of a host compiler, too
         with contextlib.suppress(EnvironmentProblem):  # there may be an nvcc alone
             nvrtc = compiler_for(source.target)
     refused = None
@@ -146,12 +145,6 @@ def _compiled(source: _Source, request: ReviewRequest) -> Compiled:
     if refused is None:
         raise EnvironmentProblem(f"{nvcc} finds no C++ compiler", "install g++, or name the one to take: NVCC_CCBIN")
     raise _refusal(source, refused, "install g++: nvcc takes them from it")
-
-
-def _folders(request: ReviewRequest) -> list[Path]:
-    """Return the folders of headers: those of the user, of the build, and of packages."""
-    named = (Path(folder).absolute() for folder in (*request.include_folders, *request.header_folders))
-    return [*named, *filter(Path.is_dir, cuda_folders(FOLDERS, ()))]
 
 
 def _refusal(source: _Source, refused: NotCompiled, for_host: str | None = None) -> GpuprofError:
