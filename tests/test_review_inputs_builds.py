@@ -103,9 +103,9 @@ def test_without_debug_information_a_part_is_named_by_its_offset(view: str) -> N
 @each_row(
     ("values", "message", "hint"),
     [
-        ({"in": 1024}, "--arg in:", "structure of 32 bytes (in.p, in.strides[0]"),
+        ({"in": 1024}, "--arg in:", "in.p, in.strides[0]"),
         ({"0": 1}, "--arg 0:", "in.strides[0]"), ({"in.stride": 1}, "--arg in.stride:", "in.strides[0]"),
-        ({"in+32": 1}, "in+32", "in.p"), ({"n.x": 1}, "n.x", "2 (n)"), ({"m.x": 1}, "m.x", "1 (out)"),
+        ({"in+32": 1}, "in+32", "in.p"), ({"n.x": 1}, "n.x", "out, n"), ({"m.x": 1}, "m.x", "out, n"),
         ({"in.shape.rows": 2**32}, "4 bytes", ""), ({"in.p": 0, "in+0": 1}, "two values", "once"),
     ],
 )  # fmt: skip

@@ -92,25 +92,20 @@ def _members(kernel: CompiledKernel, parameter: CubinParameter) -> list[Argument
 
 def _refusal(kernels: Sequence[CompiledKernel], key: str) -> UsageError:
     """Return the error for a key that names nothing; kernels without code have no arguments that are known."""
-    known = dict.fromkeys(
-        f"{kernel.name:.60} has {_listed([_described(kernel, parameter) for parameter in kernel.kernel.parameters])}"
-        for kernel in kernels
-        if kernel.has_code
-    )
+    known = dict.fromkeys(f"{kernel.name:.60} has {_listed(kernel)}" for kernel in kernels if kernel.has_code)
     more = f" and {len(known) - _MOST_KERNELS} more kernels" if len(known) > _MOST_KERNELS else ""
     hint = "; ".join(list(known)[:_MOST_KERNELS]) + more
     return UsageError(f"--arg {key:.80}: no kernel has such a number among its arguments", hint)
 
 
-def _described(kernel: CompiledKernel, parameter: CubinParameter) -> str:
-    """Return an argument as "0 (in)"; a structure with its parts."""
-    name = kernel.name_of(parameter)
-    if parameter.size_bytes <= SCALAR_BYTES:
-        return f"{parameter.ordinal} ({name:.40})" if name else f"{parameter.ordinal}"
-    members = [str(member) for member in _members(kernel, parameter)]
-    parts = _listed(members or [f"{name or parameter.ordinal}+8 for byte 8"])
-    return f"{parameter.ordinal}, a structure of {parameter.size_bytes} bytes ({parts})"
-
-
-def _listed(names: Sequence[str]) -> str:
+def _listed(kernel: CompiledKernel) -> str:
+    """Name the arguments of a kernel and the parts of structures; without members a part is named by its offset."""
+    names: list[str] = []
+    for parameter in kernel.kernel.parameters:
+        name = kernel.name_of(parameter) or str(parameter.ordinal)
+        if parameter.size_bytes <= SCALAR_BYTES:
+            names.append(f"{name:.40}")
+        else:
+            members = [str(member) for member in _members(kernel, parameter)]
+            names += members or [f"{name}+8 for byte 8 of {parameter.size_bytes}"]
     return ", ".join(names[:_MOST_LISTED]) + (", …" if len(names) > _MOST_LISTED else "") if names else "none"

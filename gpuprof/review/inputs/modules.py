@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,22 +52,21 @@ def modules_of(request: ReviewRequest, left_out: list[Refused] | None = None) ->
     """
     modules: list[InputModule] = []
     refused: list[Refused] = []
-    with ExitStack() as stack:
-        files: list[tuple[PlainFile, _Reader]] = []
-        for name in request.files:
-            try:
-                file = stack.enter_context(plain_file(name, _is_packed, salvage=request.salvage))
-                files.append((file, _reader(file)))
-            except InputError as error:
-                refused.append((known_as(name), error))
-        if not refused:
-            _check_options(request, [reader for _, reader in files])
-        for file, reader in files:
-            for part in _parts(file, reader, request):
-                try:
-                    modules += _modules(file, reader, part)
-                except (InputError, EnvironmentProblem, UsageError) as error:
-                    refused.append((file.name, error))
+    readers: list[_Reader] = []
+    for name in request.files:
+        try:
+            with plain_file(name, _is_packed, salvage=request.salvage) as file:
+                reader = _reader(file)
+                readers.append(reader)
+                for part in _parts(file, reader, request):
+                    try:
+                        modules += _modules(file, reader, part)
+                    except (InputError, EnvironmentProblem, UsageError) as error:
+                        refused.append((file.name, error))
+        except InputError as error:
+            refused.append((known_as(name), error))
+    if not refused:
+        _check_options(request, readers)
     if refused and (left_out is None or not modules):
         raise refused[0][1]
     try:

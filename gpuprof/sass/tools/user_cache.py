@@ -21,7 +21,6 @@ MOST_BYTES = 256 * 2**20
 """When a run has written, the oldest entries are removed until the others take no more than this."""
 _MOST_ENTRY = 64 * 2**20
 _LEVEL = 1
-_OFF = frozenset(("off", "0", "no", "false"))
 
 
 class UserCache:
@@ -66,7 +65,7 @@ def key_of(*parts: bytes | str) -> str:
 
 def user_cache() -> UserCache:
     """Return the user's cache, as the environment names it now."""
-    if os.environ.get("GPUPROF_CACHE", "").strip().lower() in _OFF:
+    if os.environ.get("GPUPROF_CACHE") == "off":
         return UserCache(None)
     return _cache_below(os.environ.get("XDG_CACHE_HOME", ""))
 
