@@ -34,7 +34,6 @@ from gpuprof.sass.tools.compile import (
     lacks_host_compiler,
     target_options,
 )
-from gpuprof.sass.tools.nvrtc import INVALID_OPTION
 from gpuprof.sass.tools.programs import NVCC_HINT, cuda_folders, find_programs, program_for
 
 _MOST_SOURCE = 64 * 2**20
@@ -44,6 +43,8 @@ _NO_HEADER = re.compile(
     r"|error: (?P<gcc>\S{1,300}): No such file or directory"
 )
 """How NVRTC and nvcc say that a header is missing, and how its host compiler does."""
+_OF_NVRTC = "nvrtc: "
+"""How its messages on options begin."""
 _FLAG_HINT = (
     "options of NVRTC: https://docs.nvidia.com/cuda/nvrtc/#supported-compile-options; a value stands behind =, as in "
     "--flag=-maxrregcount=64"
@@ -149,10 +150,8 @@ def _compiled(source: _Source, request: ReviewRequest) -> Compiled:
 
 def _refusal(source: _Source, refused: NotCompiled, for_host: str | None = None) -> GpuprofError:
     """Say what a compiler refused: an option, or the source; `for_host`: what else it takes if that needs a host's."""
-    if INVALID_OPTION in refused.log:
-        why = " ".join(refused.why.partition(f"{INVALID_OPTION}: ")[2].split())
-        others = "; nvcc takes more, and there is none here that can be asked" if for_host is not None else ""
-        return UsageError(f"{source.name} was not compiled: {why:.500}", _FLAG_HINT + others)
+    if refused.why.startswith(_OF_NVRTC):
+        return UsageError(f"{source.name} was not compiled: {refused.why:.500}", _FLAG_HINT)
     why = refused.why.replace(str(source.path.absolute()), source.name)
     hints = [_FOR_HOST + for_host] if for_host is not None else []
     missing = _NO_HEADER.search(refused.why)

@@ -13,7 +13,6 @@ from msgspec import Struct
 from gpuprof.errors import EnvironmentProblem, InputError
 from gpuprof.sass.tools.nvrtc import (
     INSTALL_HINT,
-    INVALID_OPTION,
     OLD_INSTALL_HINT,
     Nvrtc,
     compile_apart,
@@ -105,13 +104,8 @@ def compile_with_nvrtc(
     nvrtc: Nvrtc, source: str, name: str, options: tuple[str, ...], quotable: Quotable, limits: CompileLimits
 ) -> Compiled | NotCompiled:
     """Compile a source in a process of its own. Raises LimitReached, and EnvironmentProblem if NVRTC itself fails."""
-    try:
-        with_headers = (*options, *include_options(*_cuda_header_folders(nvrtc)))
-        outcome = compile_apart(nvrtc, source, name, with_headers, limits)
-    except EnvironmentProblem as error:
-        if INVALID_OPTION not in error.message:
-            raise
-        return NotCompiled(False, error.message, error.message)
+    with_headers = (*options, *include_options(*_cuda_header_folders(nvrtc)))
+    outcome = compile_apart(nvrtc, source, name, with_headers, limits)
     if outcome.cubin is None:
         why = first_errors(outcome.log, quotable) or f"{nvrtc} makes no machine code of it"
         return NotCompiled(False, why, outcome.log)

@@ -35,9 +35,9 @@ NAMED = "GPUPROF_NVRTC"
 _WHEEL_FOLDERS = ("nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib")
 _TOOLKIT_FOLDERS = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")
 _LIBRARY = "libnvrtc.so.1[0-9]"
-_OK, _COMPILATION_FAILED = 0, 6
-INVALID_OPTION = "NVRTC_ERROR_INVALID_OPTION"
-"""Its error for an option or a value of one that it does not know."""
+_OK = 0
+_NOT_COMPILED = (5, 6)
+"""NVRTC_ERROR_INVALID_OPTION, and NVRTC_ERROR_COMPILATION."""
 _TRIAL = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).nvrtcVersion"
 _PATIENCE_S = 30.0
 _REFUSED = 3
@@ -67,14 +67,14 @@ class Nvrtc:
         self.architectures = frozenset(numbers)
 
     def compile(self, source: str, name: str, options: Sequence[str]) -> CompileOutcome:
-        """Compile one translation unit. Raises EnvironmentProblem if NVRTC itself fails, such as for an option."""
+        """Compile one translation unit. Raises EnvironmentProblem if NVRTC itself fails."""
         program = ctypes.c_void_p()
         self._call("nvrtcCreateProgram", ctypes.byref(program), source.encode(), name.encode(), 0, None, None)
         try:
             texts = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
             code = self._library.nvrtcCompileProgram(program, len(options), texts)
             log = self._bytes(program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
-            if code not in {_OK, _COMPILATION_FAILED}:
+            if code not in (_OK, *_NOT_COMPILED):
                 # Other lines may quote files that the source includes.
                 own = "\n".join(line for line in log.split("\n") if line.startswith("nvrtc"))
                 raise EnvironmentProblem(f"{self}: {self._message(code)}: {own}")
