@@ -126,9 +126,8 @@ def _compiled(source: _Source, request: ReviewRequest) -> Compiled:
     refused = None
     if nvrtc is not None:
         beside = include_options(source.path.absolute().parent)
-        outcome = compile_with_nvrtc(
-            nvrtc, source.text, source.name, (*beside, *options), source.quotes, request.limits
-        )
+        own = (*beside, *options)
+        outcome = compile_with_nvrtc(nvrtc, source.text, source.name, own, source.quotes, request.limits)
         if isinstance(outcome, Compiled):
             return outcome
         refused = outcome
@@ -199,5 +198,6 @@ def _named(
             debug = debug_arguments(_compiled(source, replace(request, flags=(*request.flags, *flags))).cubin)
     named = []
     for kernel, names in zip(kernels, plain, strict=True):
-        named.append(with_names(replace(kernel, argument_names=names or ()), debug.get(kernel.kernel.mangled, ())))
+        known = replace(kernel, argument_names=names) if names is not None else kernel
+        named.append(with_names(known, debug.get(kernel.kernel.mangled, ())))
     return tuple(named)

@@ -34,9 +34,8 @@ _SAYS_ERROR = re.compile(r"\berror\b[^:]{0,40}:|\bfatal\b[^:]{0,40}:|^nvcc fatal
 _INCLUDE = "--include-path="
 _PLACE = re.compile(r"^([^\s(].{0,4096}?)(?:\((\d{1,9})\)|:(\d{1,9}(?::\d{1,9})?)): ")
 """Places in messages of EDG (NVRTC, nvcc) and g++."""
-_PTXAS = re.compile(r"^ptxas [^,]{1,4096}, line \d+; error\s*: ")
-"""An error of ptxas in PTX that another compiler wrote to a temporary file: the line means nothing to a user."""
-_PTXAS_LINE = re.compile(r"^ptxas [^,\n]*, line (\d+); (?:error|fatal)\s*: ", re.MULTILINE)
+_PTXAS = re.compile(r"^ptxas [^,\n]{1,4096}, line (\d+); (?:error|fatal)\s*: ", re.MULTILINE)
+"""An error of ptxas. In PTX that another compiler wrote to a temporary file, the line means nothing to a user."""
 _ABORTED = "Ptx assembly aborted due to errors"
 _MOST_ERRORS, _LONGEST_ERROR = 3, 300
 _REFUSED = re.compile(
@@ -154,7 +153,7 @@ def compile_ptx(ptx: bytes, target: str, name: str, limits: CompileLimits = LIMI
     options = (f"-arch={target}", "-lineinfo")
     cubin, outcome = compile_with([str(tool.path), *options], ptx, limits)
     if not cubin:
-        log = _PTXAS_LINE.sub(lambda place: f"{name}:{place[1]}: error: ", outcome.log)
+        log = _PTXAS.sub(lambda place: f"{name}:{place[1]}: error: ", outcome.log)
         why = first_errors(log, lambda file: file == name) or f"ptxas ended with {outcome.code}: {log:.300}"
         raise InputError(f"{name} does not compile for {target}: {why[:1000]}")
     return _compiled(cubin, tool, options)
