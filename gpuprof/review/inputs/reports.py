@@ -60,25 +60,22 @@ def _kernels(report: Report, origin: str, request: ReviewRequest) -> Iterator[Co
     for number, launch in enumerate(report.launches):
         if launch.kind != "kernel":
             continue
-        program = launch.details.program()
-        code = _code(program, read)
-        data = b""
-        bare = None
+        code = _code(launch.details.program(), read)
         if isinstance(code, str):
             bare = code
+            data = b""
             target, kernel = _recorded(report, launch)
         else:
-            assert program is not None, "there is code of it"
-            data = program.cubin
-            target, kernel = code
+            bare = None
+            data, target, kernel = code
         shape = KnownLaunch(block=launch.block, grid=launch.grid, dynamic_shared_bytes=_whole(launch, _DYNAMIC_SHARED))
         name = launch.demangled or kernel.mangled
         compiled = compiled_kernel(kernel, name, target, data, origin=origin, request=request, shape=shape)
         yield replace(compiled, launch=number, bare=bare)
 
 
-def _code(program: EmbeddedProgram | None, read: Callable[[bytes], Cubin]) -> tuple[str, CubinKernel] | str:
-    """Return the target and the kernel of a launch, or why there is no code of it."""
+def _code(program: EmbeddedProgram | None, read: Callable[[bytes], Cubin]) -> tuple[bytes, str, CubinKernel] | str:
+    """Return the cubin, the target and the kernel of a launch, or why there is no code of it."""
     if program is None:
         return "the report embeds no code of it"
     try:
@@ -87,7 +84,8 @@ def _code(program: EmbeddedProgram | None, read: Callable[[bytes], Cubin]) -> tu
         return error.message
     for kernel in cubin.kernels:
         if kernel.mangled == program.mangled:
-            return (cubin.target, kernel) if kernel.code else "the report embeds its cubin without machine code"
+            no_code = "the report embeds its cubin without machine code"
+            return (program.cubin, cubin.target, kernel) if kernel.code else no_code
     return f"its cubin has no kernel {program.mangled:.100}"
 
 
