@@ -119,7 +119,7 @@ def test_what_the_compiler_is_too_old_for_is_unsupported(probe: Probe, tmp_path:
     too_old = SimpleNamespace(compile=lambda *_words: CompileOutcome(None, log))
     kernel = with_text(probe, "// 256 bits", tmp_path / "one.cu")
     assert compile_kernel(kernel, "sm_100a", {}, cast(Nvrtc, too_old)) == NotCompiled(
-        True, "ptxas: error: Illegal vector size: 8", log
+        "ptxas: error: Illegal vector size: 8", unsupported=True
     )
 
 

@@ -49,7 +49,7 @@ def module_of_cubin(
     if cubin.relocatable:
         notes += (
             f"{origin}: not linked (-rdc=true): what kernels call in other files may need more registers, stack and "
-            "shared memory than is told here; the linked program has the whole",
+            "shared memory than is given here; the linked program has the whole",
         )
     return InputModule(
         origin=origin,

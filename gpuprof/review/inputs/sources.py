@@ -31,7 +31,6 @@ from gpuprof.sass.tools.compile import (
     compiler_for,
     include_options,
     install_hint,
-    lacks_host_compiler,
     target_options,
 )
 from gpuprof.sass.tools.programs import NVCC_HINT, cuda_folders, find_programs, program_for
@@ -46,7 +45,7 @@ _NO_HEADER = re.compile(
 _OF_NVRTC = "nvrtc: "
 """How its messages on options begin."""
 _FLAG_HINT = (
-    "options of NVRTC: https://docs.nvidia.com/cuda/nvrtc/#supported-compile-options; a value stands behind =, as in "
+    "options of NVRTC: https://docs.nvidia.com/cuda/nvrtc/#supported-compile-options; write a value behind =, as in "
     "--flag=-maxrregcount=64"
 )
 _FOR_HOST = "if it needs a host compiler's headers, "
@@ -137,11 +136,11 @@ def _compiled(source: _Source, request: ReviewRequest) -> Compiled:
             raise EnvironmentProblem(message, install_hint(source.target))
         missing = f"{source.target} needs another nvcc than those here"
         raise _refusal(source, refused, missing if find_programs("nvcc") else f"it needs nvcc; {NVCC_HINT}")
-    outcome = compile_with_nvcc(nvcc, source.path, options, source.quotes, request.limits)
-    if isinstance(outcome, Compiled):
-        return outcome
-    if not lacks_host_compiler(outcome):
-        raise _refusal(source, outcome)
+    made = compile_with_nvcc(nvcc, source.path, options, source.quotes, request.limits)
+    if isinstance(made, Compiled):
+        return made
+    if made is not None:
+        raise _refusal(source, made)
     if refused is None:
         raise EnvironmentProblem(f"{nvcc} finds no C++ compiler", "install g++, or name the one to take: NVCC_CCBIN")
     raise _refusal(source, refused, "install g++: nvcc takes them from it")

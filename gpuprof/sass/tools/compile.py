@@ -63,11 +63,10 @@ class Compiled(Struct, frozen=True):
 
 
 class NotCompiled(NamedTuple):
-    """No cubin: the target cannot do it (`unsupported`), or the source is wrong. `log` is the compiler's."""
+    """No cubin: the target cannot do it (`unsupported`), or the source is wrong."""
 
-    unsupported: bool
     why: str
-    log: str
+    unsupported: bool = False
 
 
 def compile_file(
@@ -80,13 +79,13 @@ def compile_file(
     nvrtc = nvrtc or compiler_for(target)
     if nvrtc is None:
         names = ", ".join(map(str, find_nvrtc()))
-        return NotCompiled(True, f"{names} does not compile for {target}; {install_hint(target)}", "")
+        return NotCompiled(f"{names} does not compile for {target}; {install_hint(target)}", unsupported=True)
     outcome = nvrtc.compile(source.read_text(encoding="utf-8"), source.name, options)
     if outcome.cubin is not None:
         return _compiled(outcome.cubin, nvrtc, options, outcome.log)
     errors = _errors(outcome.log, lambda _: True)
     first = errors[0] if errors else outcome.log.strip() or "NVRTC gives no reason"
-    return NotCompiled(_REFUSED.search(first) is not None, first, outcome.log)
+    return NotCompiled(first, unsupported=_REFUSED.search(first) is not None)
 
 
 def compiler_for(target: str) -> Nvrtc | None:
@@ -106,38 +105,33 @@ def compile_with_nvrtc(
     with_headers = (*options, *include_options(*_cuda_header_folders(nvrtc)))
     outcome = compile_apart(nvrtc, source, name, with_headers, limits)
     if outcome.cubin is None:
-        why = first_errors(outcome.log, quotable) or f"{nvrtc} makes no machine code of it"
-        return NotCompiled(False, why, outcome.log)
+        return NotCompiled(first_errors(outcome.log, quotable) or f"{nvrtc} makes no machine code of it")
     return _compiled(outcome.cubin, nvrtc, options)
 
 
 def compile_with_nvcc(
     nvcc: Program, source: Path, options: tuple[str, ...], quotable: Quotable, limits: CompileLimits
-) -> Compiled | NotCompiled:
-    """Compile the device code of a file. The cubin is empty if an option had nvcc do something else.
+) -> Compiled | NotCompiled | None:
+    """Compile the device code of a file; None if nvcc does not get to it, because there is no C++ compiler.
 
-    Raises LimitReached.
+    The cubin is empty if an option had nvcc do something else. Raises LimitReached.
     """
     command = [str(nvcc.path), "-cubin", *options, "-x", "cu"]
     for word in (*command, str(source.absolute())):
         if _is_unsafe(word):
             why = f'nvcc would have a shell read {word!r:.200}; it cannot have $, `, " or \\ in names and macros'
-            return NotCompiled(False, why, "")
+            return NotCompiled(why)
     cubin, outcome = compile_with(command, source, limits)
-    if outcome.code:
-        why = first_errors(outcome.log, quotable) or f"nvcc ended with {outcome.code} and gives no reason"
-        return NotCompiled(False, why, outcome.log)
-    return _compiled(cubin, nvcc, ("-cubin", *options))
+    if outcome.code == 0:
+        return _compiled(cubin, nvcc, ("-cubin", *options))
+    if _NO_HOST_COMPILER.search(outcome.log):
+        return None
+    return NotCompiled(first_errors(outcome.log, quotable) or f"nvcc ended with {outcome.code} and gives no reason")
 
 
 def _is_unsafe(word: str) -> bool:
     """Return whether a shell would read more than text in an argument; nvcc escapes the quotes of macros only."""
     return bool(_READ_BY_SHELL.intersection(word.replace('"', "") if word.startswith("-D") else word))
-
-
-def lacks_host_compiler(refusal: NotCompiled) -> bool:
-    """Return whether nvcc did not get to the source, because there is no C++ compiler."""
-    return _NO_HOST_COMPILER.search(refusal.log) is not None
 
 
 def compile_ptx(ptx: bytes, target: str, name: str, limits: CompileLimits = LIMITS) -> Compiled:
