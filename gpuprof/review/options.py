@@ -67,7 +67,7 @@ def request_of(
     salvage: bool = False,
     keep_private: bool = False,
 ) -> ReviewRequest:
-    """Return the request; `judged` refuses files that cannot be."""
+    """Return the request; `refuse_files` refuses files that cannot be, together with those of a base."""
     database = os.fspath(compile_commands) if compile_commands is not None else None
     if file is not None and database is None:
         raise UsageError(f"--file {file!r:.80} chooses from a database", "name one: --compile-commands FILE")
@@ -101,8 +101,7 @@ def refuse_files(files: Sequence[str]) -> None:
     places: set[str] = set()
     for name in files:
         if not name or "\0" in name:
-            empty = "a file has a zero byte in its name" if name else "a file has an empty name"
-            raise UsageError(f"gpuprof check: {empty}", "name a file")
+            raise UsageError(f"{name!r:.100} is not the name of a file", "name a file")
         place = os.path.realpath(name) if name != STDIN else name
         if place in places:
             raise UsageError(f"{name} is given twice", "name each file once")
