@@ -123,6 +123,7 @@ def code_for(target: str) -> CompiledKernel:
 
 def test_without_nvdisasm_nothing_is_reviewed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "find_disassemblers", lambda: ())
+    monkeypatch.setattr(batches, "disassembler_for", lambda _: None)
     with pytest.raises(EnvironmentProblem) as caught:
         disassemblers_for([code_for("sm_90")])
     assert "gpuprof-cli[check]" in (caught.value.hint or "")
