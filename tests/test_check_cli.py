@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuprof.errors import DamagedInput
+from gpuprof.model.kernel_match import kernel_pattern
 from gpuprof.review import review as reviewing
 from gpuprof.review.contract import Review
 from gpuprof.review.inputs.request import ReviewRequest
@@ -51,12 +52,12 @@ def test_all_options_become_a_request(asked: Asked, tmp_path: Path) -> None:
         "--grid", "64", "--dynamic-shared", "48KiB", "--arg", "3=0x10", "--arg", "n=4Ki", "--kernel", "gemm",
     )  # fmt: skip
     check(tmp_path, "k.cu", "--kernel", "#7")
-    assert done.returncode == 0 and asked.pop().kernel == "#7"
+    assert done.returncode == 0 and asked.pop().kernel == kernel_pattern("#7", "")
     assert [replace(request, in_time=nullcontext) for request in asked] == [
         ReviewRequest(
             files=("k.cu",),
             targets=("sm_80", "sm_90", "sm_100"),
-            kernel="gemm",
+            kernel=kernel_pattern("gemm", ""),
             block=(16, 16, 1),
             grid=(64, 1, 1),
             dynamic_shared_bytes=49152,

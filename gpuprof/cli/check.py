@@ -120,7 +120,7 @@ class _Asked:
     @classmethod
     def of(cls, files: Sequence[str], options: Mapping[str, Any]) -> _Asked:
         """Return what the options say. Raises UsageError for what they cannot say, before anything is read."""
-        from gpuprof.review.asked import request_of
+        from gpuprof.review.options import request_of
 
         outputs = tuple(options["outputs"])
         request = request_of(
@@ -214,14 +214,20 @@ def _reviewed(request: ReviewRequest, refused: list[GpuprofError]) -> Review:
 
 def _refuse_unreviewed(review: Review) -> None:
     """Raise InputError if the code of a kernel was not reviewed: no findings in it means nothing."""
+    from gpuprof.sass.tools.disassemble import brings, disassembler_for
+
     unread = [kernel for kernel in review.kernels if kernel.unreviewed is not None]
     if not unread:
         return
-    has_code = unread[0].resources.code_bytes is not None
+    hint = "--kernel REGEX reviews the others alone"
+    if unread[0].resources.code_bytes is None:
+        hint = NO_CODE_HINT
+    elif disassembler_for(unread[0].target) is None:
+        hint = brings(unread[0].target)
     raise InputError(
         f"{len(unread)} of {counted(len(review.kernels), 'kernel')} not reviewed, such as {unread[0].label:.100}: "
         f"{unread[0].unreviewed}",
-        "--kernel REGEX reviews the others alone" if has_code else NO_CODE_HINT,
+        hint,
     )
 
 

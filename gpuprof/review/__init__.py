@@ -2,7 +2,7 @@
 
 In the order of a review (`review.py`):
 
-- `asked.py`, `options.py`: a request, from the command line or Python; `contract.py`: the result.
+- `options.py`: a request, from the command line or Python; `contract.py`: the result.
 - `inputs/`: the kernels of files of all kinds, not disassembled yet (`kernel.py`).
 - `batches.py`: disassembles and reviews many kernels on all cores; `slices.py` cuts them for `nvdisasm`.
 - `code.py`: one kernel with its instructions, lines, launch and architecture.

@@ -27,17 +27,11 @@ _GIVEN_UP = "reading them crashed or took too long"
 
 
 def disassemblers_for(kernels: Sequence[CompiledKernel]) -> tuple[Disassembler, ...]:
-    """Return the disassemblers for the targets of these kernels. Raises EnvironmentProblem if none can be read."""
+    """Return the disassemblers for the targets of these kernels. Raises EnvironmentProblem if there is no nvdisasm."""
     targets = _targets(kernels)
-    tools = dict.fromkeys(filter(None, map(disassembler_for, targets)))
-    if targets and not tools:
-        found = ", ".join(map(str, find_disassemblers()))
-        names = ", ".join(f"{target:.40}" for target in targets)
-        hints = dict.fromkeys(brings(target, newer=bool(found)) for target in targets)
-        raise EnvironmentProblem(
-            f"{found or 'no nvdisasm here'} {'does not read' if found else 'reads'} code for {names}", "; ".join(hints)
-        )
-    return tuple(tools)
+    if targets and not find_disassemblers():
+        raise EnvironmentProblem("nvdisasm, which reads machine code, was not found", brings(targets[0]))
+    return tuple(dict.fromkeys(filter(None, map(disassembler_for, targets))))
 
 
 def unread_targets(kernels: Sequence[CompiledKernel]) -> Iterator[str]:

@@ -15,11 +15,11 @@ from gpuprof.errors import UsageError
 from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.kernel_match import kernel_pattern, name_patterns
 from gpuprof.model.session import Finding
-from gpuprof.review.asked import refuse_files
 from gpuprof.review.build_changes import BuildPair, added_findings, build_change, build_pairs, values_of
 from gpuprof.review.contract import BuildChanges, CodeChange, Review, ReviewedKernel
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.limits import LIMITED, OPTION, CodeLimit, LimitedValue, code_limits
+from gpuprof.review.options import refuse_files
 from gpuprof.words.review_gate import limited_text, line_text
 from gpuprof.words.sentences import joined_by
 
@@ -46,7 +46,7 @@ def judged(
     files = tuple(os.fspath(file) for file in base)
     refuse_files((*request.files, *files))
     if files and request.kernel is not None:
-        name_patterns([request.kernel], "--kernel")
+        name_patterns([request.kernel.text], "--kernel")
     limits = code_limits(fail_on, has_base=bool(files))
     result = review(request)
     pairs = [BuildPair("new", None, kernel) for kernel in result.kernels]

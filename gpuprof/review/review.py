@@ -37,7 +37,7 @@ def review(
     notes = [note for module in modules for note in module.notes]
     if not kernels and not any(module.form == "ptx" for module in modules):
         files = ", ".join(f"{name:.100}" for name in request.files)
-        chosen = f" whose name has {request.kernel!r:.80}" if request.kernel is not None else ""
+        chosen = f" whose name has {request.kernel.text!r:.80}" if request.kernel is not None else ""
         raise InputError(": ".join((files, f"no kernel{chosen}", *notes[:1])), READS)
     tools = [tool for module in modules for tool in module.tools]
     tools += map(str, disassemblers_for(kernels))
