@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -103,7 +103,7 @@ def source_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
     yield replace(module, target=target, kernels=tuple(_named(placed, source, request)))
 
 
-def _named(kernels: Iterable[CompiledKernel], source: _Source, request: ReviewRequest) -> Iterator[CompiledKernel]:
+def _named(kernels: Sequence[CompiledKernel], source: _Source, request: ReviewRequest) -> Iterator[CompiledKernel]:
     """Yield kernels with the names of their arguments.
 
     If one is a structure, or declared in an unusual way, the source is compiled once more, as `request` says.
@@ -119,7 +119,8 @@ def _named(kernels: Iterable[CompiledKernel], source: _Source, request: ReviewRe
         if debug is None:
             debug = {}
             with contextlib.suppress(GpuprofError):  # it may take too long: parts are then named by their offset
-                debug = debug_arguments(_by_any(source, request).cubin)
+                symbols = [kernel.kernel.mangled for kernel in kernels]
+                debug = debug_arguments(_by_any(source, request).cubin, symbols)
         yield with_names(kernel, debug.get(kernel.kernel.mangled, ()))
 
 

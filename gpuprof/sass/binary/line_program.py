@@ -83,9 +83,9 @@ def _paths(data: bytes, at: int, end: int) -> list[str]:
     left = _MOST_PATHS
     name, at = _text(data, at, end)
     while name:
-        folder, at = _uleb(data, at)
-        _, at = _uleb(data, at)
-        _, at = _uleb(data, at)
+        folder, at = uleb(data, at)
+        _, at = uleb(data, at)
+        _, at = uleb(data, at)
         before = "" if name.startswith("/") or folder >= len(folders) else folders[folder]
         left -= len(before) + len(name)
         if left < 0:
@@ -119,13 +119,13 @@ def _rows(data: bytes, table: _Table) -> Iterator[Row]:
         elif opcode == _COPY:
             yield Row(place, address, _source(paths, file, line))
         elif opcode == _ADVANCE_PC:
-            count, at = _uleb(data, at)
+            count, at = uleb(data, at)
             address += count * step
         elif opcode == _ADVANCE_LINE:
             count, at = _sleb(data, at)
             line += count
         elif opcode == _SET_FILE:
-            file, at = _uleb(data, at)
+            file, at = uleb(data, at)
         elif opcode == _CONST_ADD_PC:
             address += (255 - len(operands)) // line_range * step
         elif opcode == _EXTENDED:
@@ -140,11 +140,11 @@ def _rows(data: bytes, table: _Table) -> Iterator[Row]:
             at += size
         else:
             for _ in range(operands[opcode]):
-                _, at = _uleb(data, at)
+                _, at = uleb(data, at)
 
 
 def _extended_size(data: bytes, at: int, end: int) -> tuple[int, int]:
-    size, at = _uleb(data, at)
+    size, at = uleb(data, at)
     if not 0 < size <= end - at:
         raise ValueError(f"the opcode at byte {at} of a line table is longer than the table")
     return size, at
@@ -157,7 +157,7 @@ def _source(paths: list[str], file: int, line: int) -> FileAndLine | None:
     return None
 
 
-def _uleb(data: bytes, at: int) -> tuple[int, int]:
+def uleb(data: bytes, at: int) -> tuple[int, int]:
     """Return an unsigned LEB128 number of up to 64 bits and the offset behind it (DWARF 3, 7.6)."""
     value = shift = 0
     while shift <= 63:
@@ -171,6 +171,6 @@ def _uleb(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _sleb(data: bytes, at: int) -> tuple[int, int]:
-    value, end = _uleb(data, at)
+    value, end = uleb(data, at)
     bits = 7 * (end - at)
     return value - (1 << bits) if value >> (bits - 1) else value, end
