@@ -76,7 +76,7 @@ def _own_files() -> Iterator[bytes]:
             yield path.read_bytes()
     for entry in fatbin_entries((_OWN / "plain.fatbin").read_bytes()):
         if entry.kind == "sass":
-            yield entry.content()
+            yield bytes(entry.stored)
 
 
 def _cubins_of_reports() -> Iterator[bytes]:
@@ -167,7 +167,7 @@ def _read(file: Path) -> None:
     """Read all that a file has, as `gpuprof check` does before it disassembles."""
     for code in device_code(file):
         if code.form == "cubin":
-            _read_cubin(code.part.read())
+            _read_cubin(bytes(code.part))
             continue
         for entry in fatbin_entries(code.part):
             if entry.kind == "sass":

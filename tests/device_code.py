@@ -26,4 +26,4 @@ def entries(name: str) -> list[FatEntry]:
 def cubin_for(target: str) -> bytes:
     """The cubin of scale.cu for a target: sm_80, sm_90a or sm_100f."""
     (entry,) = (entry for entry in entries("plain.fatbin") if entry.target == target)
-    return entry.content()
+    return bytes(entry.stored)

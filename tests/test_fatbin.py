@@ -38,7 +38,7 @@ def test_the_entries_of_a_fat_binary_have_kind_and_target() -> None:
         ("sass", "sm_80", False), ("sass", "sm_90a", False), ("ptx", "compute_90", False), ("sass", "sm_100f", False),
     ]  # fmt: skip
     assert [read_cubin(cubin_of(item)).target for item in read if item.kind == "sass"] == ["sm_80", "sm_90a", "sm_100f"]
-    assert b".target sm_90" in read[2].content()
+    assert b".target sm_90" in bytes(read[2].stored)
 
 
 @pytest.mark.compilers
@@ -64,7 +64,7 @@ def test_all_modules_come_out_where_nvidias_extraction_writes_over_some(tmp_path
     assert tool is not None
     held = [item for name in ("first.o", "second.o") for item in entries_of_object(name) if item.kind == "sass"]
     file = tmp_path / "both.fatbin"
-    file.write_bytes(b"".join(container(item.header.read() + item.stored.read()) for item in held))
+    file.write_bytes(b"".join(container(bytes(item.header) + item.stored) for item in held))
     subprocess.run([tool.path, "-xelf", "all", file.name], cwd=tmp_path, capture_output=True, check=True)
     assert len(list(tmp_path.glob("*.cubin"))) == 2
     kernels = [

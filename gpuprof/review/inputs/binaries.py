@@ -27,7 +27,7 @@ def binary_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
         for code in device_code(path):
             origin = f"{name}[{code.member}]" if code.member else name
             if code.form == "cubin":
-                yield module_of_cubin(code.part.read(), origin, choice)
+                yield module_of_cubin(bytes(code.part), origin, choice)
                 continue
             for entries in _sources(code):
                 yield from _of_source(entries, origin, choice, name)
@@ -41,7 +41,7 @@ def _sources(code: DeviceCode) -> Iterator[list[FatEntry]]:
     entries: list[FatEntry] = []
     for entry in fatbin_entries(code.part):
         last = entries[-1] if entries else None
-        if last is not None and entry.header.start not in (last.header.start, last.stored.start + last.stored.size):
+        if last is not None and entry.start not in (last.start, last.end):
             yield entries
             entries = []
         entries.append(entry)
@@ -112,5 +112,5 @@ def _compiled(entry: FatEntry, origin: str, wanted: str, choice: KernelChoice, n
 def _not_compiled(entry: FatEntry, origin: str, kernels: int, *notes: str) -> InputModule:
     """Return PTX as it is; if it is compressed, it has as many kernels as the machine code of the same source."""
     if not entry.compressed:
-        kernels = len(_ENTRY_POINT.findall(entry.content()))
+        kernels = len(_ENTRY_POINT.findall(entry.stored))
     return InputModule(origin=origin, target=entry.target, form="ptx", holds=kernels, kernels=(), notes=notes)

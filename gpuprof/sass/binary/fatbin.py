@@ -17,7 +17,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.errors import DamagedInput
-from gpuprof.sass.binary.elf import FilePart, Sliceable
 
 _MAGIC = 0xBA55ED50
 FATBIN_START = _MAGIC.to_bytes(4, "little")
@@ -25,7 +24,7 @@ EntryKind = Literal["sass", "ptx", "lto", "other"]
 """`sass`: a cubin. `lto`: intermediate code for the linker (`code=lto_80`)."""
 
 _CONTAINER = struct.Struct("<IHHQ")
-_ENTRY = struct.Struct("<H2xIQI8xI8xQ8xQ")
+_ENTRY = struct.Struct("<H2xIQ12xI8xQ8xQ")
 _KINDS: dict[int, EntryKind] = {1: "ptx", 2: "sass", 8: "lto"}
 _JOINED = 256
 """The kind of an entry that several were packed into together (`nvcc -concat`); its header lists them."""
@@ -43,31 +42,31 @@ _PIECE = 4096
 class FatEntry(Struct, frozen=True, kw_only=True):
     """One piece of device code. `target` is such as "sm_90a", of PTX "compute_90".
 
-    Several that were packed into one have the stored bytes of all, and each its `place` among the `alike` of its kind.
+    `stored` is a cubin or PTX, unless it is compressed. It begins with its header at byte `start` of the file, and ends
+    before `end`. Several that were packed into one have the stored bytes of all, and each its `place` among the `alike`
+    of its kind.
     """
 
     kind: EntryKind
     target: str
     compressed: bool
-    header: FilePart
-    stored: FilePart
+    start: int
+    end: int
+    header: memoryview
+    stored: memoryview
     place: int = 0
     alike: int = 1
 
-    def content(self) -> bytes:
-        """Return the stored bytes: a cubin or PTX, unless it is compressed."""
-        return self.stored.read()
-
     def alone(self) -> bytes:
         """Return a container with this entry only, without the name that it may share with others."""
-        header = bytearray(self.header.read())
+        header = bytearray(self.header)
         header[_NAME_FIELDS] = bytes(8)
-        stored = self.stored.read()
-        return b"".join((_CONTAINER.pack(_MAGIC, 1, 16, len(header) + len(stored)), header, stored))
+        return b"".join((_CONTAINER.pack(_MAGIC, 1, 16, len(header) + len(self.stored)), header, self.stored))
 
 
-def fatbin_entries(data: Sliceable) -> Iterator[FatEntry]:
+def fatbin_entries(content: bytes | memoryview) -> Iterator[FatEntry]:
     """Yield the entries of all containers. Raises DamagedInput for bytes that are no container, or a truncated one."""
+    data = memoryview(content)
     at = _next_container(data, 0)
     while at < len(data):
         head = data[at : at + _CONTAINER.size]
@@ -85,9 +84,9 @@ def fatbin_entries(data: Sliceable) -> Iterator[FatEntry]:
         at = _next_container(data, end)
 
 
-def _next_container(data: Sliceable, at: int) -> int:
+def _next_container(data: memoryview, at: int) -> int:
     """Return the end of the zeros that pad a container."""
-    while piece := data[at : at + _PIECE]:
+    while piece := bytes(data[at : at + _PIECE]):
         rest = piece.lstrip(b"\0")
         at += len(piece) - len(rest)
         if rest:
@@ -95,26 +94,27 @@ def _next_container(data: Sliceable, at: int) -> int:
     return at
 
 
-def _entries(data: Sliceable, at: int, end: int) -> Iterator[FatEntry]:
+def _entries(data: memoryview, at: int, end: int) -> Iterator[FatEntry]:
     while at < end:
         head = data[at : min(at + _ENTRY.size, end)]
         if len(head) < _ENTRY.size:
             raise DamagedInput("the fat binary is truncated within the header of an entry")
-        kind, header_bytes, size, packed, number, flags, unpacked = _ENTRY.unpack(head)
-        stop = at + header_bytes + size
+        kind, header_bytes, size, number, flags, unpacked = _ENTRY.unpack(head)
+        start = at + header_bytes
+        stop = start + size
         if header_bytes < _ENTRY.size or stop > end:
             raise DamagedInput(f"the entry at byte {at:,} of the fat binary does not lie within its container")
         compressed = bool(flags & (_LZ4 | _ZSTD))
-        if packed > size or (compressed and unpacked > _MOST_BYTES):
-            raise DamagedInput(
-                f"the entry at byte {at:,} of the fat binary cannot hold {max(packed, unpacked):,} bytes"
-            )
+        if compressed and unpacked > _MOST_BYTES:
+            raise DamagedInput(f"the entry at byte {at:,} of the fat binary cannot hold {unpacked:,} bytes")
         entry = FatEntry(
             kind=_KINDS.get(kind, "other"),
             target=_target(kind, number, flags),
             compressed=compressed,
-            header=FilePart(data, at, header_bytes),
-            stored=FilePart(data, at + header_bytes, size),
+            start=at,
+            end=stop,
+            header=data[at:start],
+            stored=data[start:stop],
         )
         if kind == _JOINED:
             yield from _joined(entry)
@@ -136,7 +136,7 @@ def _target(kind: int, number: int, flags: int) -> str:
 
 def _joined(packed: FatEntry) -> Iterator[FatEntry]:
     """Yield the entries that were packed into one. Its header ends with theirs, each padded to 8 bytes."""
-    table = packed.header.read()[_ENTRY.size :]
+    table = packed.header[_ENTRY.size :]
     members = []
     try:
         count, size = _JOINED_COUNT.unpack_from(table)

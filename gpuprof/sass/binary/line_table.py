@@ -81,7 +81,7 @@ def _functions(elf: Elf, table: bytes) -> dict[int, tuple[int, int]]:
         section = elf.named(name)
         if section is None:
             continue
-        symbols = elf.symbols(elf.sections[section.link])
+        symbols = elf.symbols()
         starts = {symbol.section: symbol.value for symbol in symbols if symbol.kind == _OF_A_SECTION and symbol.value}
         for place, number, addend in elf.relocations(section):
             symbol = symbols[number]

@@ -47,7 +47,7 @@ def ptx_of(entry: FatEntry) -> bytes:
 
 def _content(entry: FatEntry, option: str, suffix: str) -> bytes:
     if not entry.compressed:
-        return entry.content()
+        return bytes(entry.stored)
     tool = find_cuobjdump()
     if tool is None:
         raise EnvironmentProblem(f"the code for {entry.target} is compressed, and there is no cuobjdump", INSTALL_HINT)
