@@ -16,7 +16,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuprof.errors import DamagedInput
+from gpuprof.sass.binary.elf import refusing_damage
 
 _MAGIC = 0xBA55ED50
 FATBIN_START = _MAGIC.to_bytes(4, "little")
@@ -67,21 +67,17 @@ class FatEntry(Struct, frozen=True, kw_only=True):
 def fatbin_entries(content: bytes | memoryview) -> Iterator[FatEntry]:
     """Yield the entries of all containers. Raises DamagedInput for bytes that are no container, or a truncated one."""
     data = memoryview(content)
-    at = _next_container(data, 0)
-    while at < len(data):
-        head = data[at : at + _CONTAINER.size]
-        if len(head) < _CONTAINER.size:
-            raise DamagedInput("the fat binary is truncated within the header of a container")
-        magic, _, header_bytes, size = _CONTAINER.unpack(head)
-        if magic != _MAGIC:
-            raise DamagedInput(f"the fat binary has no container at byte {at:,}, but {head[:4].hex()}")
-        end = at + header_bytes + size
-        if header_bytes < _CONTAINER.size or end > len(data):
-            raise DamagedInput(
-                f"the container at byte {at:,} of the fat binary ends at {end:,} of {len(data):,}: truncated"
-            )
-        yield from _entries(data, at + header_bytes, end)
-        at = _next_container(data, end)
+    with refusing_damage("the fat binary"):
+        at = _next_container(data, 0)
+        while at < len(data):
+            magic, _, header_bytes, size = _CONTAINER.unpack_from(data, at)
+            if magic != _MAGIC:
+                raise ValueError(f"it has no container at byte {at:,}, but {data[at : at + 4].hex()}")
+            end = at + header_bytes + size
+            if header_bytes < _CONTAINER.size or end > len(data):
+                raise ValueError(f"its container at byte {at:,} ends at {end:,} of {len(data):,}: truncated")
+            yield from _entries(data, at + header_bytes, end)
+            at = _next_container(data, end)
 
 
 def _next_container(data: memoryview, at: int) -> int:
@@ -96,17 +92,14 @@ def _next_container(data: memoryview, at: int) -> int:
 
 def _entries(data: memoryview, at: int, end: int) -> Iterator[FatEntry]:
     while at < end:
-        head = data[at : min(at + _ENTRY.size, end)]
-        if len(head) < _ENTRY.size:
-            raise DamagedInput("the fat binary is truncated within the header of an entry")
-        kind, header_bytes, size, number, flags, unpacked = _ENTRY.unpack(head)
+        kind, header_bytes, size, number, flags, unpacked = _ENTRY.unpack_from(data, at)
         start = at + header_bytes
         stop = start + size
         if header_bytes < _ENTRY.size or stop > end:
-            raise DamagedInput(f"the entry at byte {at:,} of the fat binary does not lie within its container")
+            raise ValueError(f"its entry at byte {at:,} does not lie within the container")
         compressed = bool(flags & (_LZ4 | _ZSTD))
         if compressed and unpacked > _MOST_BYTES:
-            raise DamagedInput(f"the entry at byte {at:,} of the fat binary cannot hold {unpacked:,} bytes")
+            raise ValueError(f"its entry at byte {at:,} cannot unpack to {unpacked:,} bytes")
         entry = FatEntry(
             kind=_KINDS.get(kind, "other"),
             target=_target(kind, number, flags),
@@ -138,20 +131,17 @@ def _joined(packed: FatEntry) -> Iterator[FatEntry]:
     """Yield the entries that were packed into one. Its header ends with theirs, each padded to 8 bytes."""
     table = packed.header[_ENTRY.size :]
     members = []
-    try:
-        count, size = _JOINED_COUNT.unpack_from(table)
-        at = _JOINED_COUNT.size
-        while at < size:
-            kind, further, number, name, name_size, flags = _JOINED_ENTRY.unpack_from(table, at)
-            members.append((_KINDS.get(kind, "other"), _target(kind, number, flags)))
-            length = name + name_size if name_size else 0
-            if further:
-                length = sum(_FURTHER.unpack_from(table, at + further))
-            at += (length + 8) // 8 * 8 if length else _JOINED_ENTRY.size
-    except struct.error as error:
-        raise DamagedInput("the fat binary is truncated within the table of a packed entry") from error
+    count, size = _JOINED_COUNT.unpack_from(table)
+    at = _JOINED_COUNT.size
+    while at < size:
+        kind, further, number, name, name_size, flags = _JOINED_ENTRY.unpack_from(table, at)
+        members.append((_KINDS.get(kind, "other"), _target(kind, number, flags)))
+        length = name + name_size if name_size else 0
+        if further:
+            length = sum(_FURTHER.unpack_from(table, at + further))
+        at += (length + 8) // 8 * 8 if length else _JOINED_ENTRY.size
     if len(members) != count or at != size:
-        raise DamagedInput("the table of a packed entry of the fat binary does not add up")
+        raise ValueError("the table of a packed entry does not add up")
     alike = Counter(kind for kind, _ in members)
     seen: Counter[EntryKind] = Counter()
     for kind, target in members:

@@ -77,12 +77,11 @@ def _functions(elf: Elf, table: bytes) -> dict[int, tuple[int, int]]:
     was copied from a running program, symbols are addresses, and so is the number in the table.
     """
     functions = {}
-    for name in (".rel.debug_line", ".rela.debug_line"):
-        section = elf.named(name)
-        if section is None:
+    symbols = elf.symbols()
+    starts = {symbol.section: symbol.value for symbol in symbols if symbol.kind == _OF_A_SECTION and symbol.value}
+    for section in elf.sections:
+        if section.name not in (".rel.debug_line", ".rela.debug_line"):
             continue
-        symbols = elf.symbols()
-        starts = {symbol.section: symbol.value for symbol in symbols if symbol.kind == _OF_A_SECTION and symbol.value}
         for place, number, addend in elf.relocations(section):
             symbol = symbols[number]
             if symbol.section in starts:
