@@ -94,7 +94,7 @@ def _binaries() -> Iterator[_Case]:
             yield _Case((path.name,), (path.read_bytes(),))
     for number, entry in enumerate(fatbin_entries((folder / "plain.fatbin").read_bytes())):
         if entry.kind == "sass":
-            yield _Case((f"{number}.cubin",), (bytes(entry.stored),))
+            yield _Case((f"{number}.cubin",), (entry.content(),))
 
 
 def _triton() -> Iterator[_Case]:

@@ -22,7 +22,6 @@ from gpuprof.sass.binary.cubin import read_cubin
 from gpuprof.sass.binary.fatbin import fatbin_entries
 from gpuprof.sass.binary.host_binary import device_code
 from gpuprof.sass.binary.line_table import line_tables
-from gpuprof.sass.tools.cuobjdump import cubin_of
 
 FILES = 10_000
 MOST_S, MOST_BYTES = 1.0, 200e6
@@ -76,7 +75,7 @@ def _own_files() -> Iterator[bytes]:
             yield path.read_bytes()
     for entry in fatbin_entries((_OWN / "plain.fatbin").read_bytes()):
         if entry.kind == "sass":
-            yield bytes(entry.stored)
+            yield entry.content()
 
 
 def _cubins_of_reports() -> Iterator[bytes]:
@@ -171,7 +170,7 @@ def _read(file: Path) -> None:
             continue
         for entry in fatbin_entries(code.part):
             if entry.kind == "sass":
-                _read_cubin(cubin_of(entry))
+                _read_cubin(entry.content())
 
 
 def _read_cubin(data: bytes) -> None:

@@ -5,16 +5,9 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from gpuprof.sass.binary.fatbin import FatEntry, fatbin_entries
-from gpuprof.sass.tools.cuobjdump import find_cuobjdump
 
 FOLDER = Path(__file__).parent / "data" / "device_code"
-
-needs_cuobjdump = pytest.mark.skipif(
-    find_cuobjdump() is None, reason="there is no cuobjdump (python -m pip install nvidia-cuda-cuobjdump)"
-)
 
 
 def entries(name: str) -> list[FatEntry]:
@@ -26,4 +19,4 @@ def entries(name: str) -> list[FatEntry]:
 def cubin_for(target: str) -> bytes:
     """The cubin of scale.cu for a target: sm_80, sm_90a or sm_100f."""
     (entry,) = (entry for entry in entries("plain.fatbin") if entry.target == target)
-    return bytes(entry.stored)
+    return entry.content()

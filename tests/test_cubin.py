@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from gpuprof.errors import DamagedInput
 from gpuprof.sass.binary.cubin import Cubin, CubinKernel, kernel_code, read_cubin
 from gpuprof.sass.binary.cubin_attributes import CubinParameter
-from gpuprof.sass.tools.cuobjdump import find_cuobjdump
+from gpuprof.sass.tools.programs import find_programs
 from tests.cuda_tools import needs_cuda_wheels
-from tests.device_code import cubin_for, needs_cuobjdump
+from tests.device_code import cubin_for
 from tests.elf_files import Content, attribute, cubin_file, symbol
 from tests.table import each_row
 from tests.test_nvrtc_releases import nvrtc_of
@@ -67,7 +67,7 @@ def by_name(read: Cubin) -> dict[str, CubinKernel]:
 
 @pytest.mark.compilers
 @needs_cuda_wheels
-@needs_cuobjdump
+@pytest.mark.skipif(not find_programs("cuobjdump"), reason="there is no cuobjdump")
 @each_row("target", TARGETS)
 def test_a_cubin_says_what_its_kernels_take(target: str, tmp_path: Path) -> None:
     data = cubin(target, "-lineinfo")
@@ -103,8 +103,7 @@ def test_a_cubin_says_what_its_kernels_take(target: str, tmp_path: Path) -> None
 
 
 def usage_by_cuobjdump(file: Path, reserved: int) -> dict[str, tuple[int, int, int]]:
-    tool = find_cuobjdump()
-    assert tool is not None
+    tool = find_programs("cuobjdump")[0]
     text = subprocess.run([tool.path, "-res-usage", file], capture_output=True, text=True, check=True).stdout
     rows = re.findall(r"Function (\S+):\s+REG:(\d+) STACK:(\d+) SHARED:(\d+)", text)
     return {name: (int(count), int(stack), max(0, int(shared) - reserved)) for name, count, stack, shared in rows}

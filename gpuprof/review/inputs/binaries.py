@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError
+from gpuprof.errors import DamagedInput, InputError
 from gpuprof.review.inputs.chosen import KernelChoice, fitting, module_of_cubin
 from gpuprof.review.inputs.ptx import compiled_ptx
 from gpuprof.review.inputs.targets import compiles_for
 from gpuprof.review.kernel import InputModule
 from gpuprof.sass.binary.fatbin import FatEntry, fatbin_entries
 from gpuprof.sass.binary.host_binary import DeviceCode, device_code
-from gpuprof.sass.tools.cuobjdump import cubin_of, find_cuobjdump, ptx_of
 
 _ENTRY_POINT = re.compile(rb"^[^\S\n]*(?:\.(?:visible|weak|extern)[^\S\n]+)*\.entry\b", re.MULTILINE)
 
@@ -68,7 +67,7 @@ def _of_source(entries: list[FatEntry], origin: str, choice: KernelChoice, name:
             notes = (
                 f"{name}: has no code for {wanted}; a GPU of that runs its code for {entry.target}" for wanted in others
             )
-            module = _unpacked(entry, origin, choice, notes=tuple(notes), wanted=entry.target in taken)
+            module = module_of_cubin(entry.content(), origin, choice, notes=tuple(notes), wanted=entry.target in taken)
             kernels = module.holds
             yield module
     rest: dict[str, InputModule] = {}
@@ -82,29 +81,12 @@ def _of_source(entries: list[FatEntry], origin: str, choice: KernelChoice, name:
     yield from rest.values()
 
 
-def _unpacked(
-    entry: FatEntry, origin: str, choice: KernelChoice, *, notes: tuple[str, ...], wanted: bool
-) -> InputModule:
-    """Return the code of an entry; without kernels if it is for an architecture that cuobjdump no longer knows."""
-    tool = find_cuobjdump() if entry.compressed else None
-    try:
-        cubin = cubin_of(entry)
-    except EnvironmentProblem as error:
-        if tool is None:
-            raise
-        left_out = f"{origin}: {error.message}"
-        return InputModule(
-            origin=origin, target=entry.target, form="sass", holds=0, kernels=(), notes=(*notes, left_out)
-        )
-    tools = (str(tool),) if tool is not None else ()
-    return module_of_cubin(cubin, origin, choice, tools=tools, notes=notes, wanted=wanted)
-
-
 def _compiled(entry: FatEntry, origin: str, wanted: str, choice: KernelChoice, name: str, kernels: int) -> InputModule:
     """Return PTX compiled for an architecture without machine code; the PTX itself if it does not compile."""
     note = f"{name}: has no code for {wanted}; its PTX for {entry.target} was compiled as a driver would"
     try:
-        return compiled_ptx(ptx_of(entry), f"{origin} ({entry.target})", wanted, choice, origin=origin, notes=(note,))
+        ptx = entry.content().rstrip(b"\0")
+        return compiled_ptx(ptx, f"{origin} ({entry.target})", wanted, choice, origin=origin, notes=(note,))
     except InputError as error:
         return _not_compiled(entry, origin, kernels, error.message)
 
@@ -112,5 +94,5 @@ def _compiled(entry: FatEntry, origin: str, wanted: str, choice: KernelChoice, n
 def _not_compiled(entry: FatEntry, origin: str, kernels: int, *notes: str) -> InputModule:
     """Return PTX as it is; if it is compressed, it has as many kernels as the machine code of the same source."""
     if not entry.compressed:
-        kernels = len(_ENTRY_POINT.findall(entry.stored))
+        kernels = len(_ENTRY_POINT.findall(entry.content()))
     return InputModule(origin=origin, target=entry.target, form="ptx", holds=kernels, kernels=(), notes=notes)

@@ -9,7 +9,6 @@ length of a name (32, 36), flags (40), size when unpacked (56).
 from __future__ import annotations
 
 import struct
-from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
 
@@ -17,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.sass.binary.elf import refusing_damage
+from gpuprof.sass.binary.unpacking import unpack_lz4, unpack_zstd
 
 _MAGIC = 0xBA55ED50
 FATBIN_START = _MAGIC.to_bytes(4, "little")
@@ -24,16 +24,16 @@ EntryKind = Literal["sass", "ptx", "lto", "other"]
 """`sass`: a cubin. `lto`: intermediate code for the linker (`code=lto_80`)."""
 
 _CONTAINER = struct.Struct("<IHHQ")
-_ENTRY = struct.Struct("<H2xIQ12xI8xQ8xQ")
+_ENTRY = struct.Struct("<H2xIQI8xI8xQ8xQ")
 _KINDS: dict[int, EntryKind] = {1: "ptx", 2: "sass", 8: "lto"}
 _JOINED = 256
-"""The kind of an entry that several were packed into together (`nvcc -concat`); its header lists them."""
+"""The kind of an entry that several were packed into together (`nvcc --concat`); its header lists them, with their
+offsets and sizes when unpacked."""
 _JOINED_COUNT = struct.Struct("<II")
-_JOINED_ENTRY = struct.Struct("<H18xI4xIIIQ16x")
+_JOINED_ENTRY = struct.Struct("<H2xIQ4xI4xIIIQ16x")
 _FURTHER = struct.Struct("<II")
 _LZ4, _ZSTD = 0x2000, 0x8000
 _ACCELERATED, _FAMILY = 1 << 20, 1 << 21
-_NAME_FIELDS = slice(32, 40)
 _MOST_BYTES = 2**29
 """The most that an entry may have when unpacked. Libraries of 1 GB have cubins of some 10 MB."""
 _PIECE = 4096
@@ -42,26 +42,33 @@ _PIECE = 4096
 class FatEntry(Struct, frozen=True, kw_only=True):
     """One piece of device code. `target` is such as "sm_90a", of PTX "compute_90".
 
-    `stored` is a cubin or PTX, unless it is compressed. It begins with its header at byte `start` of the file, and ends
-    before `end`. Several that were packed into one have the stored bytes of all, and each its `place` among the `alike`
-    of its kind.
+    It begins with its header at byte `start` of the file and ends before `end`. `part` is its part of what is stored,
+    unpacked: several may be packed together.
     """
 
     kind: EntryKind
     target: str
-    compressed: bool
     start: int
     end: int
-    header: memoryview
+    packing: int
     stored: memoryview
-    place: int = 0
-    alike: int = 1
+    size: int
+    part: slice = slice(None)
 
-    def alone(self) -> bytes:
-        """Return a container with this entry only, without the name that it may share with others."""
-        header = bytearray(self.header)
-        header[_NAME_FIELDS] = bytes(8)
-        return b"".join((_CONTAINER.pack(_MAGIC, 1, 16, len(header) + len(self.stored)), header, self.stored))
+    @property
+    def compressed(self) -> bool:
+        """Whether the code is not stored as it is."""
+        return bool(self.packing)
+
+    def content(self) -> bytes:
+        """Return its cubin or PTX. Raises DamagedInput if it cannot be unpacked."""
+        content = bytes(self.stored)
+        with refusing_damage("the fat binary"):
+            if self.packing & _ZSTD:
+                content = unpack_zstd(content, self.size)
+            elif self.packing & _LZ4:
+                content = unpack_lz4(content, self.size)
+        return content[self.part]
 
 
 def fatbin_entries(content: bytes | memoryview) -> Iterator[FatEntry]:
@@ -92,25 +99,25 @@ def _next_container(data: memoryview, at: int) -> int:
 
 def _entries(data: memoryview, at: int, end: int) -> Iterator[FatEntry]:
     while at < end:
-        kind, header_bytes, size, number, flags, unpacked = _ENTRY.unpack_from(data, at)
+        kind, header_bytes, size, packed, number, flags, unpacked = _ENTRY.unpack_from(data, at)
         start = at + header_bytes
         stop = start + size
         if header_bytes < _ENTRY.size or stop > end:
             raise ValueError(f"its entry at byte {at:,} does not lie within the container")
-        compressed = bool(flags & (_LZ4 | _ZSTD))
-        if compressed and unpacked > _MOST_BYTES:
+        packing = flags & (_LZ4 | _ZSTD)
+        if packing and unpacked > _MOST_BYTES:
             raise ValueError(f"its entry at byte {at:,} cannot unpack to {unpacked:,} bytes")
         entry = FatEntry(
             kind=_KINDS.get(kind, "other"),
             target=_target(kind, number, flags),
-            compressed=compressed,
             start=at,
             end=stop,
-            header=data[at:start],
-            stored=data[start:stop],
+            packing=packing,
+            stored=data[start : start + packed] if packing else data[start:stop],
+            size=unpacked,
         )
         if kind == _JOINED:
-            yield from _joined(entry)
+            yield from _joined(entry, data[at + _ENTRY.size : start])
         else:
             yield entry
         at = stop
@@ -127,23 +134,17 @@ def _target(kind: int, number: int, flags: int) -> str:
     return f"{prefix}_{number}{suffix}"
 
 
-def _joined(packed: FatEntry) -> Iterator[FatEntry]:
-    """Yield the entries that were packed into one. Its header ends with theirs, each padded to 8 bytes."""
-    table = packed.header[_ENTRY.size :]
-    members = []
-    count, size = _JOINED_COUNT.unpack_from(table)
+def _joined(packed: FatEntry, table: memoryview) -> Iterator[FatEntry]:
+    """Yield the entries that were packed into one. Its header ends with a table of theirs, each padded to 8 bytes."""
+    count, end = _JOINED_COUNT.unpack_from(table)
     at = _JOINED_COUNT.size
-    while at < size:
-        kind, further, number, name, name_size, flags = _JOINED_ENTRY.unpack_from(table, at)
-        members.append((_KINDS.get(kind, "other"), _target(kind, number, flags)))
+    for _ in range(count):
+        kind, start, size, further, number, name, name_size, flags = _JOINED_ENTRY.unpack_from(table, at)
+        target = _target(kind, number, flags)
+        yield replace(packed, kind=_KINDS.get(kind, "other"), target=target, part=slice(start, start + size))
         length = name + name_size if name_size else 0
         if further:
             length = sum(_FURTHER.unpack_from(table, at + further))
         at += (length + 8) // 8 * 8 if length else _JOINED_ENTRY.size
-    if len(members) != count or at != size:
+    if at != end:
         raise ValueError("the table of a packed entry does not add up")
-    alike = Counter(kind for kind, _ in members)
-    seen: Counter[EntryKind] = Counter()
-    for kind, target in members:
-        yield replace(packed, kind=kind, target=target, place=seen[kind], alike=alike[kind])
-        seen[kind] += 1
