@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gpuprof.errors import GpuprofError, InputError
 from gpuprof.sass.binary.cubin import read_cubin
-from gpuprof.sass.binary.fatbin import fatbin_entries
+from gpuprof.sass.binary.fatbin import containers
 from gpuprof.sass.binary.host_binary import device_code
 from gpuprof.sass.binary.line_table import line_tables
 
@@ -73,9 +73,8 @@ def _own_files() -> Iterator[bytes]:
     for path in sorted(_OWN.iterdir()):
         if path.suffix in (".fatbin", ".o", ".so"):
             yield path.read_bytes()
-    for entry in fatbin_entries((_OWN / "plain.fatbin").read_bytes()):
-        if entry.kind == "sass":
-            yield entry.content()
+    for entries in containers((_OWN / "plain.fatbin").read_bytes()):
+        yield from (entry.content() for entry in entries if entry.kind == "sass")
 
 
 def _cubins_of_reports() -> Iterator[bytes]:
@@ -168,9 +167,10 @@ def _read(file: Path) -> None:
         if code.form == "cubin":
             _read_cubin(bytes(code.part))
             continue
-        for entry in fatbin_entries(code.part):
-            if entry.kind == "sass":
-                _read_cubin(entry.content())
+        for entries in containers(code.part):
+            for entry in entries:
+                if entry.kind == "sass":
+                    _read_cubin(entry.content())
 
 
 def _read_cubin(data: bytes) -> None:

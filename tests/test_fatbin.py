@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from gpuprof.errors import DamagedInput
 from gpuprof.sass.binary.cubin import read_cubin
-from gpuprof.sass.binary.fatbin import fatbin_entries
 from gpuprof.sass.binary.host_binary import device_code
 from gpuprof.sass.binary.unpacking import unpack_lz4, unpack_zstd
 from gpuprof.sass.tools.programs import find_programs
-from tests.device_code import FOLDER, cubin_for, entries
+from tests.device_code import FOLDER, cubin_for, entries, fatbin_entries
 from tests.table import each_row
 from tests.zstd_bytes import compressed as zstd_frame
 
@@ -97,7 +96,7 @@ def test_a_target_has_the_letter_of_its_flags(flags: int, kind: int, target: str
 )  # fmt: skip
 def test_what_cannot_be_is_damage(data: bytes, why: str) -> None:
     with pytest.raises(DamagedInput, match=why):
-        list(fatbin_entries(data))
+        fatbin_entries(data)
 
 
 @each_row("at", [64, 68, 92])
@@ -108,7 +107,7 @@ def test_a_table_of_packed_entries_that_does_not_add_up_is_damage(at: int) -> No
     start = 16 + struct.unpack_from("<I", data, 16 + 4)[0] + skipped
     data[start + at] ^= 0x41
     with pytest.raises(DamagedInput, match=r"add up|truncated"):
-        list(fatbin_entries(bytes(data)))
+        fatbin_entries(bytes(data))
 
 
 @each_row("name", PACKED)

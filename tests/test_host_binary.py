@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.errors import DamagedInput, InputError
-from gpuprof.sass.binary.fatbin import fatbin_entries
 from gpuprof.sass.binary.host_binary import DeviceCode, binary_kind, device_code
-from tests.device_code import FOLDER, cubin_for
+from tests.device_code import FOLDER, cubin_for, fatbin_entries
 from tests.elf_files import CUDA, X86_64, Content, cubin_file, elf_file
 from tests.table import each_row
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gpuprof.errors import DamagedInput, InputError
@@ -11,8 +11,8 @@ from gpuprof.review.inputs.chosen import KernelChoice, fitting, module_of_cubin
 from gpuprof.review.inputs.ptx import compiled_ptx
 from gpuprof.review.inputs.targets import compiles_for
 from gpuprof.review.kernel import InputModule
-from gpuprof.sass.binary.fatbin import FatEntry, fatbin_entries
-from gpuprof.sass.binary.host_binary import DeviceCode, device_code
+from gpuprof.sass.binary.fatbin import FatEntry, containers
+from gpuprof.sass.binary.host_binary import device_code
 
 _ENTRY_POINT = re.compile(rb"^[^\S\n]*(?:\.(?:visible|weak|extern)[^\S\n]+)*\.entry\b", re.MULTILINE)
 
@@ -28,27 +28,14 @@ def binary_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
             if code.form == "cubin":
                 yield module_of_cubin(bytes(code.part), origin, choice)
                 continue
-            for entries in _sources(code):
+            for entries in containers(code.part):
                 yield from _of_source(entries, origin, choice, name)
     except DamagedInput as error:
         named = error.message.startswith(name)
         raise DamagedInput(error.message if named else f"{name}: {error.message}", error.hint) from error
 
 
-def _sources(code: DeviceCode) -> Iterator[list[FatEntry]]:
-    """Yield the code of each source file, for several architectures: entries of one container lie side by side."""
-    entries: list[FatEntry] = []
-    for entry in fatbin_entries(code.part):
-        last = entries[-1] if entries else None
-        if last is not None and entry.start not in (last.start, last.end):
-            yield entries
-            entries = []
-        entries.append(entry)
-    if entries:
-        yield entries
-
-
-def _of_source(entries: list[FatEntry], origin: str, choice: KernelChoice, name: str) -> Iterator[InputModule]:
+def _of_source(entries: Sequence[FatEntry], origin: str, choice: KernelChoice, name: str) -> Iterator[InputModule]:
     """Yield the code of one source that is asked for; PTX is compiled only if there is no machine code."""
     sass = [entry for entry in entries if entry.kind == "sass"]
     ptx = [entry for entry in entries if entry.kind == "ptx"]

@@ -128,7 +128,7 @@ class _Kernels:
     """Reads the kernels of a cubin: tables that all share, by number of the section with the code or of the symbol."""
 
     def __init__(self, elf: Elf, target: str) -> None:
-        of_functions = attributes(elf.content(elf.named(".nv.info")))
+        of_functions = attributes(elf.named(".nv.info"))
         self._elf = elf
         self._symbols = elf.symbols()
         self._registers = by_symbol(of_functions, _REGISTERS)

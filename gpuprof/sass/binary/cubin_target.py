@@ -24,8 +24,8 @@ def target_of(elf: Elf) -> str:
     if elf.abi_version < NEW_ABI:
         return f"sm_{elf.flags & 0xFF}{'a' if elf.flags & _ACCELERATED_OLD else ''}"
     number = elf.flags >> 8 & 0xFFFF
-    compat = attributes(elf.content(elf.named(".nv.compat")))
+    compat = attributes(elf.named(".nv.compat"))
     if elf.flags & _ACCELERATED_NEW or any(value[:1] == b"\1" for value in compat.get(_ACCELERATED, ())):
         return f"sm_{number}a"
-    families = set(_FAMILY.findall(elf.content(elf.named(".note.nv.tkinfo"))))
+    families = set(_FAMILY.findall(elf.named(".note.nv.tkinfo")))
     return f"sm_{number}f" if families == {b"%d" % number} else f"sm_{number}"

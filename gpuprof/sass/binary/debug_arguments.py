@@ -58,8 +58,7 @@ def debug_arguments(compiled: bytes, kernels: Collection[str]) -> Mapping[str, t
 
 
 def _cubin_section(cubin: bytes, name: str) -> bytes:
-    elf = cubin_elf(cubin)
-    return elf.content(elf.named(name))
+    return cubin_elf(cubin).named(name)
 
 
 def _ptx_section(ptx: bytes, name: str) -> bytes:

@@ -74,9 +74,9 @@ class Elf(NamedTuple):
     flags: int
     sections: tuple[ElfSection, ...]
 
-    def named(self, name: str) -> ElfSection | None:
-        """Return the first section of a name."""
-        return next((section for section in self.sections if section.name == name), None)
+    def named(self, name: str) -> bytes:
+        """Return the bytes of the first section of a name, none if it is missing."""
+        return self.content(next((section for section in self.sections if section.name == name), None))
 
     def content(self, section: ElfSection | None) -> bytes:
         """Return the bytes of a section, none if it is missing. Raises ValueError if the file ends before it does."""

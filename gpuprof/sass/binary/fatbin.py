@@ -42,14 +42,11 @@ _PIECE = 4096
 class FatEntry(Struct, frozen=True, kw_only=True):
     """One piece of device code. `target` is such as "sm_90a", of PTX "compute_90".
 
-    It begins with its header at byte `start` of the file and ends before `end`. `part` is its part of what is stored,
-    unpacked: several may be packed together.
+    `part` is its part of what is stored, unpacked: several may be packed together.
     """
 
     kind: EntryKind
     target: str
-    start: int
-    end: int
     packing: int
     stored: memoryview
     size: int
@@ -71,8 +68,11 @@ class FatEntry(Struct, frozen=True, kw_only=True):
         return content[self.part]
 
 
-def fatbin_entries(content: bytes | memoryview) -> Iterator[FatEntry]:
-    """Yield the entries of all containers. Raises DamagedInput for bytes that are no container, or a truncated one."""
+def containers(content: bytes | memoryview) -> Iterator[tuple[FatEntry, ...]]:
+    """Yield the entries of each container: the code of one source file, for several architectures.
+
+    Raises DamagedInput for bytes that are no container, or a truncated one.
+    """
     data = memoryview(content)
     with refusing_damage("the fat binary"):
         at = _next_container(data, 0)
@@ -83,7 +83,7 @@ def fatbin_entries(content: bytes | memoryview) -> Iterator[FatEntry]:
             end = at + header_bytes + size
             if header_bytes < _CONTAINER.size or end > len(data):
                 raise ValueError(f"its container at byte {at:,} ends at {end:,} of {len(data):,}: truncated")
-            yield from _entries(data, at + header_bytes, end)
+            yield tuple(_entries(data, at + header_bytes, end))
             at = _next_container(data, end)
 
 
@@ -110,8 +110,6 @@ def _entries(data: memoryview, at: int, end: int) -> Iterator[FatEntry]:
         entry = FatEntry(
             kind=_KINDS.get(kind, "other"),
             target=_target(kind, number, flags),
-            start=at,
-            end=stop,
             packing=packing,
             stored=data[start : start + packed] if packing else data[start:stop],
             size=unpacked,

@@ -50,7 +50,7 @@ def line_runs(cubin: bytes, *, innermost: bool = True) -> Mapping[str, tuple[Lin
     """
     with refusing_damage("the line table of a cubin"):
         elf = cubin_elf(cubin)
-        content = elf.content(elf.named(".debug_line"))
+        content = elf.named(".debug_line")
         functions = _functions(elf, content)
         code: dict[int, _Rows] = {}
         for place, address, line in line_rows(content):
