@@ -16,13 +16,11 @@ from gpuprof.sass.binary.cubin_attributes import (
     by_symbol,
     dims_in,
     last_of,
-    numbers_in,
     parameters_in,
     spills_in,
 )
 from gpuprof.sass.binary.cubin_target import NEW_ABI, target_of
 from gpuprof.sass.binary.elf import (
-    INSTRUCTION_BYTES,
     RELOCATABLE,
     Elf,
     ElfSection,
@@ -45,10 +43,7 @@ _REQUIRED_BLOCK = 0x10
 _FRAME_SIZE = 0x11
 _MIN_STACK_SIZE = 0x12
 _REGISTERS = 0x2F
-_SYSCALL_OFFSETS = 0x46
 _BARRIERS = 0x4C
-
-Calls = tuple[tuple[int, str], ...]
 
 
 class InnerFunction(Struct, frozen=True, kw_only=True):
@@ -64,8 +59,8 @@ class CubinKernel(Struct, frozen=True, kw_only=True):
 
     `code` is its machine code from the first instruction on, empty if it was taken out. `stack_bytes` is the local
     memory of a thread, including its calls. `parameters_offset` is the start of its parameters in constant bank 0.
-    `inner` are functions within its code; `calls` are those outside it, by the offset of the instruction that names
-    them. `spills` are the offsets of instructions that the toolkit marks as spills, None if it marks none.
+    `inner` are functions within its code. `spills` are the offsets of instructions that the toolkit marks as spills, None
+    if it marks none.
     """
 
     mangled: str
@@ -79,7 +74,6 @@ class CubinKernel(Struct, frozen=True, kw_only=True):
     parameters: tuple[CubinParameter, ...] = ()
     parameters_offset: int | None = None
     inner: tuple[InnerFunction, ...] = ()
-    calls: Calls = ()
     spills: frozenset[int] | None = None
 
 
@@ -158,8 +152,6 @@ class _Kernels:
         symbol = self._symbols[number]
         section = self._elf.sections[symbol.section]
         found = attributes(self._elf.content(self._info.get(symbol.section)))
-        externs = numbers_in(last_of(found, _EXTERNS))
-        calls = tuple(sorted({*self._calls(symbol.section), *self._system_calls(found, externs)}))
         shared = self._shared.get(symbol.section)
         bank = last_of(found, _PARAMETER_BANK)
         max_block = dims_in(last_of(found, _MAX_THREADS))
@@ -169,40 +161,30 @@ class _Kernels:
             # Toolkits before 11, and cuBLAS, have them in the section alone.
             registers=self._registers.get(number, section.info >> 24) or None,
             static_shared_bytes=max(0, shared.size - self._reserved_bytes) if shared is not None else 0,
-            stack_bytes=self._stack_bytes(number, has_calls=bool(calls or externs)),
+            stack_bytes=self._stack_bytes(number, found),
             barriers=self._barriers(section, found),
             max_threads=prod(max_block) if max_block is not None else None,
             required_block=dims_in(last_of(found, _REQUIRED_BLOCK)),
             parameters=parameters_in(found),
             parameters_offset=int.from_bytes(bank[4:6], "little") if len(bank) == 8 else None,
             inner=_inner(functions, symbol, section.size),
-            calls=calls,
             spills=spills_in(found),
         )
 
-    def _calls(self, number: int) -> Iterator[tuple[int, str]]:
-        """Yield the functions elsewhere that the code names by a relocation, which may lie within an instruction."""
-        section = self._relocations.get(number)
-        for place, called, _ in self._elf.relocations(section) if section is not None else ():
-            symbol = self._symbols[called]
-            if symbol.kind == _FUNCTION and symbol.section != number:
-                yield place // INSTRUCTION_BYTES * INSTRUCTION_BYTES, symbol.name
-
-    def _system_calls(self, found: Attributes, externs: Sequence[int]) -> Iterator[tuple[int, str]]:
-        """Yield the calls of a function of the driver, such as vprintf, which no relocation of the code names.
-
-        If there are several such functions, the attributes do not say which one an instruction calls.
-        """
-        if len(externs) == 1 and self._symbols[externs[0]].kind == _FUNCTION:
-            for offset in numbers_in(last_of(found, _SYSCALL_OFFSETS)):
-                yield offset, self._symbols[externs[0]].name
-
-    def _stack_bytes(self, number: int, *, has_calls: bool) -> int | None:
+    def _stack_bytes(self, number: int, found: Attributes) -> int | None:
         """Return the stack of a kernel with all its calls; before linking, that of a kernel with calls is not known."""
-        least = self._stacks.get(number)
-        if least is not None:
-            return least if least != _UNKNOWN_STACK else None
-        return None if has_calls else self._frames.get(number)
+        if number in self._stacks:
+            return self._stacks[number] if self._stacks[number] != _UNKNOWN_STACK else None
+        return (
+            None if _EXTERNS in found or self._calls_others(self._symbols[number].section) else self._frames.get(number)
+        )
+
+    def _calls_others(self, code: int) -> bool:
+        """Return whether a relocation of a section of code names a function elsewhere."""
+        if code not in self._relocations:
+            return False
+        named = [self._symbols[number] for _, number, _ in self._elf.relocations(self._relocations[code])]
+        return any(symbol.kind == _FUNCTION and symbol.section != code for symbol in named)
 
     def _barriers(self, section: ElfSection, found: Attributes) -> int:
         """Return the barriers of a block: in old cubins bits of the section, else an attribute if there are some."""
