@@ -59,8 +59,8 @@ class CubinKernel(Struct, frozen=True, kw_only=True):
 
     `code` is its machine code from the first instruction on, empty if it was taken out. `stack_bytes` is the local
     memory of a thread, including its calls. `parameters_offset` is the start of its parameters in constant bank 0.
-    `inner` are functions within its code. `spills` are the offsets of instructions that the toolkit marks as spills, None
-    if it marks none.
+    `inner` are functions within its code. `spills` are the offsets of instructions that the toolkit marks as spills,
+    None if it marks none.
     """
 
     mangled: str
@@ -166,7 +166,7 @@ class _Kernels:
             max_threads=prod(max_block) if max_block is not None else None,
             required_block=dims_in(last_of(found, _REQUIRED_BLOCK)),
             parameters=parameters_in(found),
-            parameters_offset=int.from_bytes(bank[4:6], "little") if len(bank) == 8 else None,
+            parameters_offset=int.from_bytes(bank[4:6], "little") if bank else None,
             inner=_inner(functions, symbol, section.size),
             spills=spills_in(found),
         )
@@ -175,9 +175,8 @@ class _Kernels:
         """Return the stack of a kernel with all its calls; before linking, that of a kernel with calls is not known."""
         if number in self._stacks:
             return self._stacks[number] if self._stacks[number] != _UNKNOWN_STACK else None
-        return (
-            None if _EXTERNS in found or self._calls_others(self._symbols[number].section) else self._frames.get(number)
-        )
+        has_calls = _EXTERNS in found or self._calls_others(self._symbols[number].section)
+        return None if has_calls else self._frames.get(number)
 
     def _calls_others(self, code: int) -> bool:
         """Return whether a relocation of a section of code names a function elsewhere."""
