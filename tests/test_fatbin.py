@@ -88,7 +88,7 @@ def test_a_target_has_the_letter_of_its_flags(flags: int, kind: int, target: str
 @each_row(
     ("data", "why"),
     [
-        (b"junk" * 8, "byte 0, but 6a756e6b"), (container(entry(b"a")) + b"\1" + bytes(40), "byte 81"),
+        (b"junk" * 8, "byte 0, but 6a756e6b"), (container(entry(b"a")) + b"\1" + bytes(40), "byte 88"),
         (container(entry(b"a"))[:-1], "81 of 80: truncated"), (container(entry(b"a"))[:12], "truncated"),
         (container(b"short"), "truncated"), (container(entry(b"a")[:-1]), "container"),
         (container(entry(b"a", flags=0x8011, unpacked=2**40)), "1,099,511,627,776 bytes"),

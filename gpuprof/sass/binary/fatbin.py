@@ -36,7 +36,7 @@ _LZ4, _ZSTD = 0x2000, 0x8000
 _ACCELERATED, _FAMILY = 1 << 20, 1 << 21
 _MOST_BYTES = 2**29
 """The most that an entry may have when unpacked. Libraries of 1 GB have cubins of some 10 MB."""
-_PIECE = 4096
+_ALIGNMENT = 8
 
 
 class FatEntry(Struct, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ def containers(content: bytes | memoryview) -> Iterator[tuple[FatEntry, ...]]:
     """
     data = memoryview(content)
     with refusing_damage("the fat binary"):
-        at = _next_container(data, 0)
+        at = 0
         while at < len(data):
             magic, _, header_bytes, size = _CONTAINER.unpack_from(data, at)
             if magic != _MAGIC:
@@ -84,17 +84,7 @@ def containers(content: bytes | memoryview) -> Iterator[tuple[FatEntry, ...]]:
             if header_bytes < _CONTAINER.size or end > len(data):
                 raise ValueError(f"its container at byte {at:,} ends at {end:,} of {len(data):,}: truncated")
             yield tuple(_entries(data, at + header_bytes, end))
-            at = _next_container(data, end)
-
-
-def _next_container(data: memoryview, at: int) -> int:
-    """Return the end of the zeros that pad a container."""
-    while piece := bytes(data[at : at + _PIECE]):
-        rest = piece.lstrip(b"\0")
-        at += len(piece) - len(rest)
-        if rest:
-            break
-    return at
+            at = end + -end % _ALIGNMENT
 
 
 def _entries(data: memoryview, at: int, end: int) -> Iterator[FatEntry]:

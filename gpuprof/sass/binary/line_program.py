@@ -61,50 +61,49 @@ def line_rows(section: bytes) -> Iterator[Row]:
 
 def _table(data: bytes, at: int) -> _Table:
     length, version, header_length, step, line_base, line_range, opcodes = _HEADER.unpack_from(data, at)
-    end = at + _BEFORE_VERSION + length
-    start = at + _BEFORE_STEP + header_length
-    if version not in _VERSIONS or not start <= end <= len(data) or not line_range or not opcodes:
+    if version not in _VERSIONS or not line_range or not opcodes:
         raise ValueError(f"the line table at byte {at} has {length} bytes and version {version}")
+    start = at + _BEFORE_STEP + header_length
+    end = at + _BEFORE_VERSION + length
     names = at + _HEADER.size + opcodes - 1
     operands = b"\0" + data[at + _HEADER.size : names]
-    return _Table(start, end, step, line_base, line_range, operands, _paths(data, names, start))
+    return _Table(start, end, step, line_base, line_range, operands, _paths(data[names:start]))
 
 
-def _paths(data: bytes, at: int, end: int) -> list[str]:
+def _paths(header: bytes) -> list[str]:
     """Return the paths of files by their numbers, from 1 on, without steps of `./`."""
     folders = [""]
-    name, at = _text(data, at, end)
-    while name:
+    at = 0
+    while header[at]:
+        name, at = _text(header, at)
         folders.append(name.rstrip("/") + "/")
-        name, at = _text(data, at, end)
+    at += 1
     paths = [""]
     left = _MOST_PATHS
-    name, at = _text(data, at, end)
-    while name:
-        folder, at = uleb(data, at)
-        _, at = uleb(data, at)
-        _, at = uleb(data, at)
+    while header[at]:
+        name, at = _text(header, at)
+        folder, at = uleb(header, at)
+        _, at = uleb(header, at)
+        _, at = uleb(header, at)
         before = "" if name.startswith("/") else folders[folder]
         left -= len(before) + len(name)
         if left < 0:
-            raise ValueError("the names in a line table take too much memory")
+            raise ValueError("the names in it take too much memory")
         paths.append((before + name).replace("/./", "/").removeprefix("./"))
-        name, at = _text(data, at, end)
     return paths
 
 
-def _text(data: bytes, start: int, end: int) -> tuple[str, int]:
+def _text(data: bytes, start: int) -> tuple[str, int]:
     """Return a text and the offset behind it."""
-    stop = data.find(b"\0", start, end)
-    if stop < 0:
-        raise ValueError("a line table has a name without an end")
-    return data[start:stop].decode("utf-8", "replace"), stop + 1
+    end = data.index(b"\0", start)
+    return data[start:end].decode("utf-8", "replace"), end + 1
 
 
 def _rows(data: bytes, table: _Table) -> Generator[Row, None, int]:
     """Yield the rows of a table, and return where its last opcode ends.
 
-    One long function: a call for each opcode would take most of the time."""
+    One long function: a call for each opcode would take most of the time.
+    """
     at, end, step, line_base, line_range, operands, paths = table
     place = address = 0
     file = line = 1
