@@ -1,7 +1,12 @@
-"""Reads a cubin: the kernels of an ELF file for one target, their code and its attributes."""
+"""Reads a cubin: the kernels of an ELF file for one target, their code and its attributes.
+
+Where it has its target, before and since CUDA 13, was found by compiling for every architecture and comparing with the
+output of cuobjdump.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from math import prod
 
@@ -19,7 +24,6 @@ from gpuprof.sass.binary.cubin_attributes import (
     parameters_in,
     spills_in,
 )
-from gpuprof.sass.binary.cubin_target import NEW_ABI, target_of
 from gpuprof.sass.binary.elf import (
     RELOCATABLE,
     Elf,
@@ -28,6 +32,14 @@ from gpuprof.sass.binary.elf import (
     cubin_elf,
     refusing_damage,
 )
+
+_NEW_ABI = 8
+"""The ABI version from which the flags of the header have the architecture in bits 8 to 23: CUDA 13, and Blackwell."""
+_ACCELERATED_OLD, _ACCELERATED_NEW = 1 << 11, 1 << 3
+_ACCELERATED = 0x09
+"""The attribute of `.nv.compat` that cuobjdump names EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET."""
+_FAMILY = re.compile(rb"-arch[ =]sm_(\d+)f\b")
+"""A family is only in the options of ptxas, which `.note.nv.tkinfo` has since CUDA 12.9."""
 
 _FUNCTION = 2
 _ENTRY = 0x10
@@ -95,6 +107,18 @@ def read_cubin(data: bytes) -> Cubin:
         _check_sizes(elf)
         target = target_of(elf)
         return Cubin(target=target, kernels=tuple(_Kernels(elf, target)), relocatable=elf.kind == RELOCATABLE)
+
+
+def target_of(elf: Elf) -> str:
+    """Return the architecture, with `a` if the code runs on that alone and `f` if it runs on its family."""
+    if elf.abi_version < _NEW_ABI:
+        return f"sm_{elf.flags & 0xFF}{'a' if elf.flags & _ACCELERATED_OLD else ''}"
+    number = elf.flags >> 8 & 0xFFFF
+    compat = attributes(elf.named(".nv.compat"))
+    if elf.flags & _ACCELERATED_NEW or any(value[:1] == b"\1" for value in compat.get(_ACCELERATED, ())):
+        return f"sm_{number}a"
+    families = set(_FAMILY.findall(elf.named(".note.nv.tkinfo")))
+    return f"sm_{number}f" if families == {b"%d" % number} else f"sm_{number}"
 
 
 def kernel_code(cubin: bytes, entry: str) -> bytes:
@@ -187,7 +211,7 @@ class _Kernels:
 
     def _barriers(self, section: ElfSection, found: Attributes) -> int:
         """Return the barriers of a block: in old cubins bits of the section, else an attribute if there are some."""
-        if self._elf.abi_version < NEW_ABI:
+        if self._elf.abi_version < _NEW_ABI:
             return section.flags >> 20 & 0x7F
         return int.from_bytes(last_of(found, _BARRIERS)[:1], "little")
 
