@@ -197,8 +197,8 @@ class _DebugInfo:
                     name = entry.text(_NAME)
                     path = f"{at.path}.{name}" if name else at.path
                     yield from self._members(self._type_of(entry), Member(at.offset + offset, 0, path))
-        else:
-            yield at._replace(size_bytes=self._size(kind))
+        elif size := self._size(kind):
+            yield at._replace(size_bytes=size)
 
     def _elements(self, element: _Entry, at: Member, extents: Sequence[int]) -> Iterator[Member]:
         if not extents:
