@@ -206,7 +206,7 @@ class _Kernels:
         """Return whether a relocation of a section of code names a function elsewhere."""
         if code not in self._relocations:
             return False
-        named = [self._symbols[number] for _, number, _ in self._elf.relocations(self._relocations[code])]
+        named = [self._symbols[number] for _, number in self._elf.relocations(self._relocations[code])]
         return any(symbol.kind == _FUNCTION and symbol.section != code for symbol in named)
 
     def _barriers(self, section: ElfSection, found: Attributes) -> int:

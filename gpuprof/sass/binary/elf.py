@@ -28,7 +28,7 @@ _SECTION = struct.Struct("<IIQ8xQQII16x")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _WITHOUT_BYTES = frozenset((8, 0x70000007, 0x70000009, 0x7000000A))
 """Kinds of sections without bytes: NOBITS, and global, local and shared memory of cubins that are to be linked."""
-_RELOCATION, _RELOCATION_WITH_ADDEND = struct.Struct("<QQ"), struct.Struct("<QQq")
+_RELOCATION, _RELOCATION_WITH_ADDEND = struct.Struct("<QQ"), struct.Struct("<QQ8x")
 _NAMES_ELSEWHERE = 0xFFFF
 """SHN_XINDEX: the number does not fit and is in the first section header."""
 _MOST_SECTIONS, _MOST_NAME_BYTES = 300_000, 2**26
@@ -98,11 +98,11 @@ class Elf(NamedTuple):
             symbols.append(ElfSymbol(strings.at(name), info & 0xF, *others))
         return tuple(symbols)
 
-    def relocations(self, section: ElfSection) -> Iterator[tuple[int, int, int | None]]:
-        """Yield place, number of the symbol, and addend, if the section has some, of each relocation."""
+    def relocations(self, section: ElfSection) -> Iterator[tuple[int, int]]:
+        """Yield the place and the number of the symbol of each relocation."""
         layout = _RELOCATION_WITH_ADDEND if section.name.startswith(".rela") else _RELOCATION
-        for place, info, *addend in layout.iter_unpack(self.content(section)):
-            yield place, info >> 32, addend[0] if addend else None
+        for place, info in layout.iter_unpack(self.content(section)):
+            yield place, info >> 32
 
 
 class _Strings:

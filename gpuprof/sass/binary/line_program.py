@@ -29,7 +29,8 @@ _MOST_PATHS = 2**24
 class Row(NamedTuple):
     """From this address on, instructions come from `line`; None: the run of instructions ends before it.
 
-    `place` is the offset in the section of the address that this one counts from, which a relocation names.
+    `address` counts from the function that a relocation puts at `place`, an offset in the section. If code was copied
+    from a running program, the table has an address there, else 0.
     """
 
     place: int
@@ -135,7 +136,7 @@ def _rows(data: bytes, table: _Table) -> Generator[Row, None, int]:
                 file = line = 1
             elif data[at] == _SET_ADDRESS:
                 place = at + 1
-                address = int.from_bytes(data[place : min(at + size, place + 8)], "little")
+                address = 0
             at += size
         else:
             for _ in range(operands[opcode]):
