@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError
+from gpuprof.errors import DamagedInput, InputError
 from gpuprof.review.inputs.chosen import fitting, module_of_cubin
 from gpuprof.review.inputs.ptx import compiled_ptx
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.targets import compiles_for
 from gpuprof.review.kernel import InputModule
-from gpuprof.sass.binary.fatbin import FatEntry, fatbin_entries
-from gpuprof.sass.binary.host_binary import DeviceCode, device_code
-from gpuprof.sass.tools.cuobjdump import cubin_of, find_cuobjdump, ptx_of
+from gpuprof.sass.binary.fatbin import FatEntry, containers
+from gpuprof.sass.binary.host_binary import device_code
 
 _ENTRY_POINT = re.compile(rb"^[^\S\n]*(?:\.(?:visible|weak|extern)[^\S\n]+)*\.entry\b", re.MULTILINE)
 
@@ -28,29 +27,16 @@ def binary_modules(path: Path, name: str, request: ReviewRequest) -> Iterator[In
         for code in device_code(path):
             origin = f"{name}[{code.member}]" if code.member else name
             if code.form == "cubin":
-                yield module_of_cubin(code.part.read(), origin, request)
+                yield module_of_cubin(bytes(code.part), origin, request)
                 continue
-            for entries in _sources(code):
+            for entries in containers(code.part):
                 yield from _of_source(entries, origin, request, name)
     except DamagedInput as error:
         named = error.message.startswith(name)
         raise DamagedInput(error.message if named else f"{name}: {error.message}", error.hint) from error
 
 
-def _sources(code: DeviceCode) -> Iterator[list[FatEntry]]:
-    """Yield the code of each source file, for several architectures: entries of one container lie side by side."""
-    entries: list[FatEntry] = []
-    for entry in fatbin_entries(code.part):
-        last = entries[-1] if entries else None
-        if last is not None and entry.header.start not in (last.header.start, last.stored.start + last.stored.size):
-            yield entries
-            entries = []
-        entries.append(entry)
-    if entries:
-        yield entries
-
-
-def _of_source(entries: list[FatEntry], origin: str, request: ReviewRequest, name: str) -> Iterator[InputModule]:
+def _of_source(entries: Sequence[FatEntry], origin: str, request: ReviewRequest, name: str) -> Iterator[InputModule]:
     """Yield the code of one source that is asked for; PTX is compiled only if there is no machine code."""
     sass = [entry for entry in entries if entry.kind == "sass"]
     ptx = [entry for entry in entries if entry.kind == "ptx"]
@@ -69,7 +55,7 @@ def _of_source(entries: list[FatEntry], origin: str, request: ReviewRequest, nam
             notes = (
                 f"{name}: has no code for {wanted}; a GPU of that runs its code for {entry.target}" for wanted in others
             )
-            module = _unpacked(entry, origin, request, notes=tuple(notes), wanted=is_wanted)
+            module = module_of_cubin(entry.content(), origin, request, notes=tuple(notes), wanted=is_wanted)
             kernels = module.holds
             yield module
     if is_complete:
@@ -85,31 +71,14 @@ def _of_source(entries: list[FatEntry], origin: str, request: ReviewRequest, nam
     yield from rest.values()
 
 
-def _unpacked(
-    entry: FatEntry, origin: str, request: ReviewRequest, *, notes: tuple[str, ...], wanted: bool
-) -> InputModule:
-    """Return the code of an entry; without kernels if it is for an architecture that cuobjdump no longer knows."""
-    tool = find_cuobjdump() if entry.compressed else None
-    try:
-        cubin = cubin_of(entry)
-    except EnvironmentProblem as error:
-        if tool is None:
-            raise
-        left_out = f"{origin}: {error.message}"
-        return InputModule(
-            origin=origin, target=entry.target, form="sass", holds=0, kernels=(), notes=(*notes, left_out)
-        )
-    tools = (str(tool),) if tool is not None else ()
-    return module_of_cubin(cubin, origin, request, tools=tools, notes=notes, wanted=wanted)
-
-
 def _compiled(
     entry: FatEntry, origin: str, wanted: str, request: ReviewRequest, name: str, kernels: int
 ) -> InputModule:
     """Return PTX compiled for an architecture without machine code; the PTX itself if it does not compile."""
     note = f"{name}: has no code for {wanted}; its PTX for {entry.target} was compiled as a driver would"
     try:
-        return compiled_ptx(ptx_of(entry), f"{origin} ({entry.target})", wanted, request, origin=origin, notes=(note,))
+        ptx = entry.content().rstrip(b"\0")
+        return compiled_ptx(ptx, f"{origin} ({entry.target})", wanted, request, origin=origin, notes=(note,))
     except InputError as error:
         return _not_compiled(entry, origin, kernels, error.message)
 

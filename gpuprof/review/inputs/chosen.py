@@ -39,7 +39,7 @@ def module_of_cubin(
     if wanted is None:
         wanted = is_target_chosen(request, cubin.target, [cubin.target])
     names = demangled([kernel.mangled for kernel in cubin.kernels]) if wanted else {}
-    debug = debug_arguments(data) if b".debug_info" in data else {}
+    debug = debug_arguments(data, names) if b".debug_info" in data else {}
     kernels = []
     for kernel in cubin.kernels if wanted else ():
         name = names[kernel.mangled]

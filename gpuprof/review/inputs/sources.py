@@ -194,7 +194,8 @@ def _named(
         # PTX for a debugger takes less than machine code, and most often less than the first compilation.
         flags = ("-G",) if compiled.compiler.startswith("NVRTC") else ("-G", "-ptx")
         with contextlib.suppress(GpuprofError):  # it may take too long: parts are then named by their offset
-            debug = debug_arguments(_compiled(source, replace(request, flags=(*request.flags, *flags))).cubin)
+            compiled = _compiled(source, replace(request, flags=(*request.flags, *flags)))
+            debug = debug_arguments(compiled.cubin, [kernel.kernel.mangled for kernel in kernels])
     named = []
     for kernel, names in zip(kernels, plain, strict=True):
         known = replace(kernel, argument_names=names) if names is not None else kernel
