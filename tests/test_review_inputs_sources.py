@@ -11,8 +11,10 @@ import pytest
 
 from gpuprof.errors import EnvironmentProblem, InputError, UsageError
 from gpuprof.review.inputs import sources
-from gpuprof.sass.binary.line_table import line_tables
+from gpuprof.sass.binary.cubin import read_cubin
+from gpuprof.sass.tools.compile import compile_ptx
 from gpuprof.sass.tools.programs import run
+from gpuprof.sass.tools.ptx_lines import with_own_lines
 from tests.cli import gpuprof
 from tests.cuda_tools import needs_cuda_wheels
 from tests.review_inputs import SAXPY, kernels, modules, needs_nvcc, needs_ptxas
@@ -244,16 +246,22 @@ AGAIN:
 
 @pytest.mark.compilers
 @needs_ptxas
-def test_ptx_is_compiled_for_its_own_target_with_the_lines_and_the_block_that_it_names(tmp_path: Path) -> None:
+def test_ptx_is_compiled_for_its_own_target_with_its_lines_and_its_block(tmp_path: Path) -> None:
     source = tmp_path / "first.ptx"
     source.write_text(_PTX)
     (module,) = modules(source)
     kernel = kernels([module])["first"]
     assert (module.target, module.notes, kernel.shape.block) == ("sm_80", (), (64, 1, 1))
-    assert line_tables(kernel.cubin) == {}
+    assert kernel.lines is not None
+    assert {file for file, _ in kernel.lines.values()} == {str(source)}
+    assert {14} <= {line for _, line in kernel.lines.values()} <= {7, 8, 10, 12, 13, 14, 15}
+    # To name the lines changes no instruction.
+    compiled = [compile_ptx(ptx, "sm_80", "k.ptx") for ptx in (_PTX.encode(), with_own_lines(_PTX.encode()))]
+    plain, named = (read_cubin(item.cubin) for item in compiled)
+    assert plain.kernels[0].code == named.kernels[0].code
     source.write_text(_PTX.replace("  st.global", "  .loc 1 7 0\n  st.global") + '.file 1 "k.py"\n')
     (module,) = modules(source)
-    assert set(line_tables(kernels([module])["first"].cubin)["first"].values()) == {("k.py", 7)}
+    assert set((kernels([module])["first"].lines or {}).values()) == {("k.py", 7)}
     # What ptxas no longer knows is compiled for the next chip.
     source.write_text(_PTX.replace("sm_80", "sm_52"))
     (module,) = modules(source)

@@ -1,4 +1,4 @@
-"""PTX into kernels: compiled by ptxas."""
+"""PTX into kernels: compiled by ptxas, with the source's lines if it names them, else with its own."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from gpuprof.review.inputs.file_bytes import read_bytes
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.targets import compiles_for
 from gpuprof.review.kernel import InputModule
+from gpuprof.sass.binary.line_table import line_tables
 from gpuprof.sass.tools.compile import compile_ptx
 from gpuprof.sass.tools.programs import find_programs, targets_of
+from gpuprof.sass.tools.ptx_lines import NAME, with_own_lines
 
 _MOST_PTX = 512 * 2**20
 _TARGET = re.compile(rb"^[^\S\n]*\.target\s+(sm_\d{2,3}[af]?)\b", re.MULTILINE)
@@ -53,12 +55,18 @@ def compiled_ptx(
 ) -> InputModule:
     """Return the kernels of PTX that was compiled for a target. Raises InputError if it does not compile.
 
-    `name` is the name of the PTX in errors.
+    `name` is the name of the PTX in lines and errors.
     """
-    compiled = compile_ptx(ptx, target, name, request.limits)
+    compiled = compile_ptx(with_own_lines(ptx), target, name, request.limits)
     tool = " ".join((compiled.compiler, *compiled.options))
     module = module_of_cubin(compiled.cubin, origin or name, request, tools=(tool,), notes=notes, wanted=True)
-    return replace(module, target=target)
+    tables = line_tables(compiled.cubin)
+    kernels = []
+    for kernel in module.kernels:
+        places = tables.get(kernel.kernel.mangled, {})
+        lines = {offset: (name if file == NAME else file, line) for offset, (file, line) in places.items()}
+        kernels.append(replace(kernel, lines=lines))
+    return replace(module, target=target, kernels=tuple(kernels))
 
 
 def _own_or_next(own: str) -> str:
