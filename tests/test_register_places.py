@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.sass.dataflow.reaching_definitions import ReachingDefinitions, RegisterPlace
-from gpuprof.sass.flow.branches import Branches
 from gpuprof.sass.flow.graph import ControlFlowGraph, graph_of
 from gpuprof.sass.instruction import parse_sass
 from gpuprof.sass.writes import may_write
@@ -28,7 +27,7 @@ def graph(*lines: str) -> ControlFlowGraph:
 
 
 def followed(known: ControlFlowGraph) -> ReachingDefinitions:
-    return ReachingDefinitions(known, Branches(known))
+    return ReachingDefinitions(known)
 
 
 def test_ways_meet_only_for_what_is_written_on_them() -> None:

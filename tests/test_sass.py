@@ -9,8 +9,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.sass.flow.dominators import DominatorTree, natural_loops
-from gpuprof.sass.flow.loops import Loop, find_loops, jumping_calls
+from gpuprof.sass.flow.digraph import Digraph
+from gpuprof.sass.flow.graph import Loop, find_loops, flow_of
 from gpuprof.sass.instruction import Instruction, instruction_of, parse_sass
 from gpuprof.sass.operands import (
     address_terms,
@@ -88,11 +88,11 @@ def test_calls_and_spins_are_told_from_loops() -> None:
     (loop,) = find_loops(code)
     assert opcodes(loop)["FFMA"] == 256
     (call,) = (item for item in code if item.name == "CALL")
-    assert jumping_calls(code) == {call.address}
+    assert flow_of(code).jumps == {call.address}
     assert call in loop.instructions
     code = recorded("int4-by-calls-sm_100a")
     assert Counter(item.name for item in code)["CALL"] == 4
-    assert jumping_calls(code) == frozenset()
+    assert flow_of(code).jumps == frozenset()
     (loop,) = find_loops(code)
     assert opcodes(loop)["CALL.REL.NOINC"] == 4
     assert "RET.REL.NODEC" not in opcodes(loop)
@@ -133,7 +133,7 @@ def test_natural_loops_are_those_of_the_definition(graph: list[list[int]]) -> No
             if block == header or block not in reach(graph, 0, without=header):
                 body = {other for other in reach(graph, 0) if block in reach(graph, other, without=header)}
                 expected.setdefault(header, set()).update(body | {header, block})
-    assert natural_loops(graph, DominatorTree(graph, 0)) == expected
+    assert Digraph(graph, (0,)).loops == expected
 
 
 # Operands

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from gpuprof.sass.flow.branches import Branches
 from gpuprof.sass.flow.graph import ControlFlowGraph
 from gpuprof.sass.instruction import Instruction, Operation
 from gpuprof.sass.operands import named, sources
@@ -41,16 +40,17 @@ class ReachingDefinitions:
     iterations.
     """
 
-    def __init__(self, graph: ControlFlowGraph, branches: Branches) -> None:
-        self._blocks, self._branches = graph.blocks, branches
+    def __init__(self, graph: ControlFlowGraph) -> None:
+        self._blocks = graph.blocks
         self._wrote: dict[int, Mapping[str, Sequence[int]]] = {}
         self._writing: dict[str, list[int]] = {}
-        for block in sorted(branches.reached):
+        for block in sorted(graph.order):
             self._wrote[block] = graph.writers[block]
             for name in graph.writers[block]:
                 self._writing.setdefault(name, []).append(block)
         self._entries = frozenset(graph.entries)
-        self._called = {block: names for block, names in graph.called.items() if block in branches.reached}
+        self.before = {block: graph.predecessors[block] for block in sorted(graph.order)}
+        self._called = {block: names for block, names in graph.called.items() if block in self.before}
         self._graph = graph
         self._begun: dict[str, dict[int, RegisterPlace]] = {}
         self._met: dict[str, Set[int]] = {}
@@ -113,7 +113,7 @@ class ReachingDefinitions:
 
     def _beginning(self, block: int, name: str) -> RegisterPlace:
         """Return the definition that reaches the beginning of a block."""
-        begun, above = self._begun.setdefault(name, {}), self._branches.dominators
+        begun, above = self._begun.setdefault(name, {}), self._graph.dominators
         met = self._meetings(name)
         passed = []
         while block not in begun:
@@ -131,15 +131,9 @@ class ReachingDefinitions:
 
     # Where ways meet
 
-    @cached_property
-    def before(self) -> Mapping[int, tuple[int, ...]]:
-        """Return the blocks before each that are reached."""
-        reached, before = self._branches.reached, self._branches.predecessors
-        return {block: tuple(source for source in sources if source in reached) for block, sources in enumerate(before)}
-
     def _returned(self, name: str) -> Set[int]:
         """Return the blocks behind calls of functions that may write a register."""
-        callers = (block for block, names in self._called.items() if names is None or name in names)
+        callers = (block for block, names in self._called.items() if name in names)
         return {successor for block in callers for successor in self._graph.successors[block]}
 
     def _left(self, name: str) -> Set[int]:
@@ -196,7 +190,7 @@ class ReachingDefinitions:
 
     def _up(self, source: int, block: int) -> Iterator[int]:
         """Yield a block before another, and those that all ways to it go through, up to one that is before all."""
-        above = self._branches.dominators
+        above = self._graph.dominators
         last = above[block] if above[block] != block else None
         while source != last:
             yield source
