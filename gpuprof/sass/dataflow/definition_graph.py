@@ -7,9 +7,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from gpuprof.sass.dataflow.reaching_definitions import ReachingDefinitions, RegisterPlace
-from gpuprof.sass.flow.blocks import ENDS
 from gpuprof.sass.flow.graph import ControlFlowGraph
-from gpuprof.sass.instruction import JUMPS, Instruction
+from gpuprof.sass.instruction import ENDS, JUMPS, Instruction
 from gpuprof.sass.operands import named
 from gpuprof.sass.requests import LaneRequest, requests
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence, Set
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 from gpuprof.sass.flow.graph import ControlFlowGraph
-from gpuprof.sass.instruction import Instruction, Operation
-from gpuprof.sass.operands import named, sources
-from gpuprof.sass.requests import requests
+from gpuprof.sass.operands import registers_read
 
 _MOST_MEETINGS = 50_000
 """Entries of all dominance frontiers; with more, registers are assumed to join wherever paths do."""
-_TWO_WORDS = re.compile(r"^(?!U?SHF).*64|^D")
-_WIDE_ADDEND = re.compile(r"^U?IMAD\..*(?:WIDE|HI)")
 
 
 class RegisterPlace(NamedTuple):
@@ -107,9 +102,7 @@ class ReachingDefinitions:
         if not bare:
             before = self.read(block, at, name, _opposite(predicate))
             return RegisterPlace(block, at, name), before, self.read(block, at, predicate.lstrip("@!"))
-        return tuple(
-            self.read(block, at, source, instruction.predicate) for source in _names_read(instruction.operation)
-        )
+        return tuple(self.read(block, at, source, instruction.predicate) for source in registers_read(instruction))
 
     def _beginning(self, block: int, name: str) -> RegisterPlace:
         """Return the definition that reaches the beginning of a block."""
@@ -202,23 +195,3 @@ class ReachingDefinitions:
 def _opposite(predicate: str) -> str:
     """Return the predicate that is true in the other lanes: `@!P0` for `@P0`."""
     return predicate.replace("!", "") if "!" in predicate else predicate.replace("@", "@!")
-
-
-@lru_cache(maxsize=1 << 16)
-def _names_read(operation: Operation) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(registers_read(Instruction.at(0, operation))))
-
-
-def registers_read(instruction: Instruction) -> Iterator[str]:
-    """Yield the registers and predicates that operands name, with the upper register of numbers of two words."""
-    read = sources(instruction)
-    if _WIDE_ADDEND.match(instruction.opcode):
-        wide = read[2:3]
-    else:
-        wide = read if _TWO_WORDS.search(instruction.opcode) and not requests(instruction) else ()
-    for operand in read:
-        for name in named(operand):
-            yield name
-            kind = name.rstrip("0123456789")
-            if operand in wide and kind[-1] == "R":
-                yield f"{kind}{int(name[len(kind) :]) + 1}"

@@ -16,9 +16,8 @@ from gpuprof.sass.dataflow.expressions import WORD, LinearExpr, number_of, signe
 from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
 from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.dataflow.warps import ANY_ROWS
-from gpuprof.sass.flow.blocks import ENDS
 from gpuprof.sass.flow.graph import graph_of
-from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.instruction import ENDS, Instruction
 
 _OPPOSITE = {"LT": "GE", "GE": "LT", "LE": "GT", "GT": "LE", "EQ": "NE", "NE": "EQ"}
 _TURNED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}

@@ -7,15 +7,12 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from gpuprof.sass.flow.digraph import Digraph, reached
-from gpuprof.sass.instruction import JUMPS, Instruction
+from gpuprof.sass.instruction import ENDS, JUMPS, JUMPS_ANYWHERE, Instruction
 
 BasicBlock = tuple[Instruction, ...]
 
-ENDS = {"EXIT", "RET", "KILL"}
-ANYWHERE = {"BRX", "BRXU", "JMX", "JMXU"}
-"""Jumps to an address in a register."""
-_NEVER_GO_ON = ENDS | ANYWHERE
-_MAY_RETURN = ANYWHERE | {"RET"}
+_NEVER_GO_ON = ENDS | JUMPS_ANYWHERE
+_MAY_RETURN = JUMPS_ANYWHERE | {"RET"}
 _LEAVES = JUMPS | _NEVER_GO_ON | {"BSYNC", "CALL"}
 
 
@@ -31,6 +28,19 @@ def blocks_of(code: Sequence[Instruction]) -> tuple[BasicBlock, ...]:
     addresses = [instruction.address for instruction in code] if targets else []
     starts.update(bisect_left(addresses, target) for target in targets)
     return tuple(tuple(code[start:end]) for start, end in pairwise(sorted(starts)))
+
+
+def without_padding(code: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
+    """Return code without what compilers fill up its end with: NOPs, behind a branch to itself that nothing reaches."""
+    end = len(code)
+    while end and code[end - 1].name == "NOP":
+        end -= 1
+    if end < 2:
+        return code[:end]
+    before, last = code[end - 2 : end]
+    waits_forever = last.name in JUMPS and last.predicate is None and last.target == last.address
+    is_reached = before.predicate is not None or before.name not in JUMPS | _NEVER_GO_ON or len(before.operands) > 1
+    return code[: end - 1] if waits_forever and not is_reached else code[:end]
 
 
 class BlockEdges:

@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from gpuprof.sass.flow.blocks import ANYWHERE, BasicBlock, BlockEdges, blocks_of
+from gpuprof.sass.flow.blocks import BasicBlock, BlockEdges, blocks_of
 from gpuprof.sass.flow.digraph import Digraph, reached
-from gpuprof.sass.instruction import JUMPS, Instruction
-from gpuprof.sass.operands import named
-from gpuprof.sass.writes import may_write
+from gpuprof.sass.instruction import JUMPS, JUMPS_ANYWHERE, Instruction
+from gpuprof.sass.operands import named, written
 
 _SCRATCH = frozenset(
     [f"R{number}" for number in range(4, 16)]
@@ -63,7 +62,7 @@ class ControlFlowGraph(Digraph):
     @cached_property
     def is_known(self) -> bool:
         """Return whether the targets of all jumps are in the code."""
-        return not any(block[-1].name in ANYWHERE for block in self.blocks)
+        return not any(block[-1].name in JUMPS_ANYWHERE for block in self.blocks)
 
     @cached_property
     def loops_around(self) -> Mapping[int, tuple[int, ...]]:
@@ -203,6 +202,6 @@ def find_loops(code: Sequence[Instruction]) -> tuple[Loop, ...]:
 def _writers(block: BasicBlock) -> dict[str, list[int]]:
     writers: dict[str, list[int]] = {}
     for at, instruction in enumerate(block):
-        for name in may_write(instruction):
+        for name in written(instruction):
             writers.setdefault(name, []).append(at)
     return writers

@@ -8,7 +8,6 @@ from functools import lru_cache
 from gpuprof.sass.flow.graph import ControlFlowGraph, graph_of
 from gpuprof.sass.instruction import Instruction, instruction_of
 from gpuprof.sass.operands import waits_for, written
-from gpuprof.sass.writes import may_write
 
 LOCAL_OPCODES = ("LDL", "STL")
 """Opcodes that access local memory, without modifiers."""
@@ -52,7 +51,7 @@ def _first_users(graph: ControlFlowGraph, number: int, place: int) -> Iterator[I
         needs = (
             item
             for item in graph.blocks[number][place:]
-            if waits_for(item, load) or not registers.isdisjoint(may_write(item))
+            if waits_for(item, load) or not registers.isdisjoint(written(item))
         )
         user = next(needs, None)
         if user is not None:
