@@ -42,9 +42,9 @@ _OF_WARPGROUP = re.compile(r"[BHIQ]GMMA\.(?:\w+\.)*64x(\d{1,3})x\d{1,3}\b")
 """wgmma: 64 rows of so many columns, of 4 bytes at most, over the 128 threads of a warpgroup (PTX ISA, wgmma)."""
 _CONVERSIONS = {"F2I": {"S64", "U64"}, "I2F": {"F64"}, "I2I": {"S64", "U64"}}
 """The types of two registers that a conversion can give."""
-_WRITES_TWO = re.compile(r"D(?:ADD|FMA|MNMX|MUL)\b|CS2U?R$|F(?:ADD|FMA|MUL)2\b|LEPC|(?!U?SHF).*(?:64(?!H)|\.WIDE)")
+_WRITES_TWO = re.compile(r"D(?:ADD|FMA|MNMX|MUL)\b|CS2U?R$|F(?:ADD|FMA|MUL)2\b|LEPC|(?!U?SHF|MUFU).*(?:64|\.WIDE)")
 """SHF.L.U64.HI shifts two registers, and writes one of them; MUFU.RCP64H gives the upper word alone."""
-_READS_TWO = re.compile(r"(?!U?SHF).*64|D")
+_READS_TWO = re.compile(r"(?!U?SHF|F2F\.F64|MUFU).*64|D")
 _WIDE_ADDEND = re.compile(r"U?IMAD\..*(?:WIDE|HI)")
 _WRITTEN_KINDS = re.compile(r"P{0,2}RP{0,2}|P?")
 """Perhaps predicates, then a register, then the predicates of carries; R: a register, P: a predicate."""

@@ -89,14 +89,14 @@ class ControlFlowGraph(Digraph):
         if function is None:
             return _SCRATCH
         names: set[str] = set()
-        for block in reached(self._with_calls, [function]):
+        for block in reached(self.with_calls, [function]):
             names.update(self.writers[block])
             if block in self.calls and self.calls[block] is None:
                 names |= _SCRATCH
         return frozenset(names)
 
     @cached_property
-    def _with_calls(self) -> Sequence[Sequence[int]]:
+    def with_calls(self) -> Sequence[Sequence[int]]:
         """Return for each block its successors and the function that it calls."""
         edges = [list(successors) for successors in self.successors]
         for block, function in self.calls.items():
