@@ -59,7 +59,11 @@ class DefinitionGraph:
 
     def deciding(self, block: int) -> tuple[RegisterPlace, ...]:
         """Return the predicates of the branches between a block and its dominator; none if they are too many."""
-        return tuple(dict.fromkeys(self.reaching.read(*guard) for guard in self.graph.guards_above(block)))
+        places: dict[RegisterPlace, None] = {}
+        for number in self.graph.branches_above(block):
+            last = len(self.graph.blocks[number]) - 1
+            places.update(dict.fromkeys(self.read_in(number, last, self.conditions(number))))
+        return tuple(places)
 
     def leads_away(self, block: int) -> bool:
         """Return whether a block ends with a jump, or with the end of threads."""

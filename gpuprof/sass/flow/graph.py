@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gpuprof.sass.flow.blocks import BasicBlock, BlockEdges, blocks_of
 from gpuprof.sass.flow.digraph import Digraph, reached
 from gpuprof.sass.instruction import JUMPS, JUMPS_ANYWHERE, Instruction
-from gpuprof.sass.operands import named, written
+from gpuprof.sass.operands import written
 
 _SCRATCH = frozenset(
     [f"R{number}" for number in range(4, 16)]
@@ -19,14 +19,6 @@ _SCRATCH = frozenset(
 """What a function that lies elsewhere is taken to write: it returns in R4 and the next, and keeps what is read after
 it and is none of these."""
 _MOST_BLOCKS = 64
-
-
-class Guard(NamedTuple):
-    """A predicate that a branch reads: its block, the branch's index in it, and the name."""
-
-    block: int
-    at: int
-    name: str
 
 
 class Reconvergence(NamedTuple):
@@ -110,19 +102,15 @@ class ControlFlowGraph(Digraph):
         ends = [block for block, successors in enumerate(self.successors) if not successors]
         return Digraph(self.predecessors, ends).dominators
 
-    def guards_above(self, block: int) -> tuple[Guard, ...]:
-        """Return the predicates of the branches between a block and its dominator; none if they are too many.
+    def branches_above(self, block: int) -> Sequence[int]:
+        """Return the blocks that end with a branch, between a block and its dominator; none if they are too many.
 
         An EXIT takes lanes away for good, so that those that are left take one way.
         """
-        guards: dict[Guard, None] = {}
         between = reached(self.predecessors, self.predecessors[block], self.dominators[block])
-        for number in between if len(between) <= _MOST_BLOCKS else ():
-            last = self.blocks[number][-1]
-            if len(self.successors[number]) > 1 and last.name in JUMPS:
-                for operand in (last.predicate or "", *last.operands[:-1]):
-                    guards.update((Guard(number, len(self.blocks[number]) - 1, name), None) for name in named(operand))
-        return tuple(guards)
+        if len(between) > _MOST_BLOCKS:
+            return ()
+        return [other for other in between if len(self.successors[other]) > 1 and self.blocks[other][-1].name in JUMPS]
 
     def reconvergence(self, block: int) -> Reconvergence:
         """Return where lanes that diverge at the end of a block reconverge.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 from gpuprof.sass.flow.graph import ControlFlowGraph, graph_of
 from gpuprof.sass.instruction import Instruction, instruction_of
@@ -15,7 +14,6 @@ _GENERIC = ("LD", "ST")
 """Accesses whose address may be one of local memory."""
 
 
-@lru_cache(maxsize=32)
 def local_accesses(sass: tuple[str, ...], pcs: tuple[int, ...]) -> dict[int, bool] | None:
     """Return the indices of local accesses (True) and of the first waits for loads (False).
 

@@ -35,13 +35,10 @@ _MOVES = re.compile(
 
 
 class _Value(NamedTuple):
-    """The value of a register between two writes. `written_at` is the index of the write in the hot code; None: before.
-
-    `half` distinguishes the halves of a packed register.
-    """
+    """The value that a register has by the instruction with the index `written_at`; of a packed register, a half."""
 
     register: str
-    written_at: int | None
+    written_at: int
     half: str
 
 
@@ -102,41 +99,35 @@ def _sums(hot: Sequence[Instruction]) -> dict[int, _Sum]:
     A value that is read before it is written comes from the loop's previous round.
     """
     length = len(hot)
-    second_round = list(writers_of([*hot, *hot]))[length:]
-    roots: dict[int, str] = {}
+    rounds = list(writers_of([*hot, *hot]))
+    loaded = _loaded(hot, [{index % length for index in writers.values()} for writers in rounds[length:]])
+    roots: dict[int | None, str] = {}
     sums: dict[int, _Sum] = {}
-    for at, writers in enumerate(second_round):
-        operands = [_REGISTER.fullmatch(operand) for operand in sources(hot[at])[:3]]
-        if hot[at].name not in MULTIPLY_ADDS or len(operands) < 3 or operands[2] is None:
+    for at, instruction in enumerate(hot):
+        operands = [_REGISTER.fullmatch(operand) for operand in sources(instruction)[:3]]
+        if instruction.name not in MULTIPLY_ADDS or len(operands) < 3 or operands[2] is None:
             continue
-        addend = operands[2][1]
+        writers = rounds[length + at]
+        addend: str = operands[2][1]
         before = writers.get(addend)
-        roots[at] = addend
-        if before is not None and before >= length:
-            roots[at] = roots.get(before - length, addend)
-        factors = [_Value(match[1], _index(writers.get(match[1]), length), match[2]) for match in operands[:2] if match]
-        if before is not None and hot[before % length].name in MULTIPLY_ADDS and len(factors) == 2:
-            sums[at] = _Sum((factors[0], factors[1]), roots[at])
-    read_from = [{index % length for index in writers.values()} for writers in second_round]
-    loaded = {
-        at for item in sums.values() for _, at, _ in item.factors if at is not None and _is_loaded(at, hot, read_from)
-    }
-    return {at: item for at, item in sums.items() if all(value.written_at in loaded for value in item.factors)}
+        roots[length + at] = roots.get(before, addend)
+        factors = []
+        for match in operands[:2]:
+            if match is not None and match[1] in writers:
+                factors.append(_Value(match[1], writers[match[1]] % length, match[2]))
+        is_sum = before is not None and hot[before % length].name in MULTIPLY_ADDS
+        if is_sum and len(factors) == 2 and all(value.written_at in loaded for value in factors):
+            sums[at] = _Sum((factors[0], factors[1]), roots[length + at])
+    return sums
 
 
-def _index(writer: int | None, length: int) -> int | None:
-    return writer % length if writer is not None else None
-
-
-def _is_loaded(written_at: int, hot: Sequence[Instruction], read_from: Sequence[Set[int]]) -> bool:
-    """Return whether a value comes from a load of the hot code, also by moves and conversions."""
-    places = {written_at}
-    for _ in range(_BACK + 1):
-        if any(hot[at].name in _LOADS for at in places):
-            return True
-        moves = [at for at in places if _MOVES.match(hot[at].opcode)]
-        places = set[int]().union(*(read_from[at] for at in moves))
-    return False
+def _loaded(hot: Sequence[Instruction], read_from: Sequence[Set[int]]) -> set[int]:
+    """Return the indices of the loads of the hot code, and of the moves and conversions of what they load."""
+    loaded = {at for at, instruction in enumerate(hot) if instruction.name in _LOADS}
+    moves = [at for at, instruction in enumerate(hot) if _MOVES.match(instruction.opcode)]
+    for _ in range(_BACK):
+        loaded |= {at for at in moves if not read_from[at].isdisjoint(loaded)}
+    return loaded
 
 
 def _complete(sums: Mapping[int, _Sum]) -> Iterator[int]:
