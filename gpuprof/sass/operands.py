@@ -42,8 +42,9 @@ _OF_WARPGROUP = re.compile(r"[BHIQ]GMMA\.(?:\w+\.)*64x(\d{1,3})x\d{1,3}\b")
 """wgmma: 64 rows of so many columns, of 4 bytes at most, over the 128 threads of a warpgroup (PTX ISA, wgmma)."""
 _CONVERSIONS = {"F2I": {"S64", "U64"}, "I2F": {"F64"}, "I2I": {"S64", "U64"}}
 """The types of two registers that a conversion can give."""
-_WRITES_TWO = re.compile(r"D(?:ADD|FMA|MNMX|MUL)\b|CS2U?R$|F(?:ADD|FMA|MUL)2\b|LEPC|(?!U?SHF|MUFU).*(?:64|\.WIDE)")
+_WRITE_ONE = {"MUFU", "SHF", "USHF"}
 """SHF.L.U64.HI shifts two registers, and writes one of them; MUFU.RCP64H gives the upper word alone."""
+_WRITE_TWO = {"DADD", "DFMA", "DMNMX", "DMUL", "FADD2", "FFMA2", "FMUL2", "LEPC"}
 _READS_TWO = re.compile(r"(?!U?SHF|F2F\.F64|MUFU).*64|D")
 _WIDE_ADDEND = re.compile(r"U?IMAD\..*(?:WIDE|HI)")
 _WRITTEN_KINDS = re.compile(r"P{0,2}RP{0,2}|P?")
@@ -150,7 +151,10 @@ def _writes_two(instruction: Instruction) -> bool:
         return instruction.is_a("F2F.F64")
     if instruction.name in _CONVERSIONS:
         return not _CONVERSIONS[instruction.name].isdisjoint(instruction.opcode.split("."))
-    return _WRITES_TWO.match(instruction.opcode) is not None
+    if instruction.name in _WRITE_ONE:
+        return False
+    is_wide = "64" in instruction.opcode or ".WIDE" in instruction.opcode
+    return is_wide or instruction.name in _WRITE_TWO or instruction.opcode in {"CS2R", "CS2UR"}
 
 
 def _words_read(instruction: Instruction, operand: str, *, is_addend: bool) -> int:

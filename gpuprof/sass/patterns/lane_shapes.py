@@ -30,20 +30,14 @@ WIDE_BYTES = 16
 LINE_BYTES = 128
 """The bytes of a cache line."""
 _SPACES = frozenset({"global", "generic"})
-EDGE = 1.0
-"""A row of lanes that begins inside a sector touches one sector more.
-
-A single word fills a part of one.
-"""
 
 
 class LaneShape(Struct, frozen=True):
     """How the lanes of a warp access memory in one instruction.
 
-    `apart`: the bytes from most lanes to the next; None if code and launch do not show it.
-    `beside`: the number of adjacent words that a thread accesses one at a time, per iteration if it
-    is in a loop.
-    `step`: the bytes from one iteration to the next; None if there is no such step.
+    `apart`: the bytes from most lanes to the next; None if code and launch do not show it. `beside`: the number of
+    adjacent words that a thread accesses one at a time, per iteration if it is in a loop. `step`: the bytes from one
+    iteration to the next; None if there is no such step.
     """
 
     name: ShapeName
@@ -118,7 +112,8 @@ def _most_unused(item: LaneAddress | None, lanes: Sequence[int], request: LaneRe
     distances = _distances(item, lanes)
     numbers = [distance for distance in distances if distance is not None]
     beside = max(numbers.count(width), numbers.count(-width))
-    ends = EDGE * (1 + len(distances) - beside) if beside else 0.0
+    # A row of lanes that begins inside a sector touches one sector more; a single word fills a part of one.
+    ends = 1.0 + len(distances) - beside if beside else 0.0
     if len(numbers) < len(distances):
         return min(apart, 2 * ends or apart)
     begins = set(accumulate(numbers, initial=0))

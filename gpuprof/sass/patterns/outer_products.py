@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
-from gpuprof.sass.instruction import Instruction, Operation, instruction_of
+from gpuprof.sass.instruction import Instruction, Operation
 from gpuprof.sass.operands import sources
 from gpuprof.sass.straight_code import writers_of
 
@@ -56,25 +56,16 @@ class _Sum(NamedTuple):
     root: str
 
 
-def outer_products(code: Iterable[tuple[str, float]]) -> OuterProducts | None:
+def outer_products(code: Iterable[tuple[Instruction | None, float]]) -> OuterProducts | None:
     """Return the type and share of outer products in the hot code, if that is known.
 
-    `code` are the instructions with the number of their executions.
+    `code` are the instructions with the number of their executions; None: its text cannot be read.
     """
-    parsed = ((instruction_of(sass), count) for sass, count in code)
-    return _of_hot([(instruction.operation, count) for instruction, count in parsed if instruction is not None])
-
-
-def outer_products_of_loop(loop: Iterable[Instruction]) -> OuterProducts | None:
-    """Return the same for the instructions of an innermost loop, which all run equally often."""
-    return _of_hot([(instruction.operation, 1.0) for instruction in loop if not instruction.idle])
-
-
-def _of_hot(code: Sequence[tuple[Operation, float]]) -> OuterProducts | None:
-    most = max((count for operation, count in code if operation.name in MULTIPLY_ADDS), default=0.0)
+    known = [(item.operation, count) for item, count in code if item is not None]
+    most = max((count for operation, count in known if operation.name in MULTIPLY_ADDS), default=0.0)
     if most <= 0:
         return None
-    hot = [(operation, count) for operation, count in code if count >= _HOT * most]
+    hot = [(operation, count) for operation, count in known if count >= _HOT * most]
     arithmetic = sum(count for operation, count in hot if operation.opcode.startswith(_ARITHMETIC))
     by_path: defaultdict[str, float] = defaultdict(float)
     for at in _in_outer_products(tuple(operation for operation, _ in hot)):

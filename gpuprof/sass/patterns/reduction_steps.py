@@ -76,7 +76,7 @@ def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
 
 def _values_read(instruction: Instruction) -> Iterator[str]:
     """Yield the registers that are read, without those of the address of a store."""
-    address = named(instruction.operands[0]) if instruction.name == "STS" else ()
+    address = named("".join(instruction.operands[:1])) if instruction.name == "STS" else ()
     yield from (name for name in registers_read(instruction) if name not in address)
 
 
