@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache, wraps
 from threading import Lock
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
 _LINE = re.compile(r"^[^\S\n]*/\*([0-9a-f]+)\*/[^\S\n]+(?!\s)([^;\n]*);", re.MULTILINE)
-_TEXT = re.compile(r"(?:(?P<predicate>@!?U?P\w+)\s+)?(?P<opcode>[A-Z][\w.]*)(?![\w.])\s*(?!\s)(?P<operands>[^;]*)")
+_TEXT = re.compile(r"(?:(?P<predicate>@!?U?P\w+)\s+)?(?P<opcode>[A-Z][\w.]*)(?![\w.])\s*(?!\s)(?P<operands>[^\n]*)")
 _TARGET = re.compile(r"0x([0-9a-f]+)\s*$")
 JUMPS = {"BRA", "JMP"}
 ENDS = {"EXIT", "RET", "KILL"}
@@ -136,25 +136,20 @@ def names_address(operation: Operation, base: int) -> bool:
 
 def parse_sass(text: str) -> tuple[Instruction, ...]:
     """Parse the output of `nvdisasm --binary`, whose jumps name addresses."""
-    return tuple(_instructions(text))
+    instructions = (instruction_of(sass, int(address, 16)) for address, sass in _LINE.findall(text))
+    return tuple(filter(None, instructions))
 
 
 def instruction_of(sass: str, address: int = 0) -> Instruction | None:
     """Parse one instruction of a report, `@!P0 LDG.E R2, [R4]`; None for other text."""
-    return next(_instructions(f"/*{address:x}*/ {sass};"), None)
-
-
-def _instructions(text: str) -> Iterator[Instruction]:
-    for address, sass in _LINE.findall(text):
-        operation = _operation(sass)
-        if operation is not None:
-            yield Instruction(int(address, 16), operation)
+    operation = _operation(sass)
+    return Instruction(address, operation) if operation is not None else None
 
 
 @lru_cache(maxsize=1 << 15)
 def _operation(sass: str) -> Operation | None:
     """Take an instruction apart; code repeats itself."""
-    match = _TEXT.fullmatch(sass)
+    match = _TEXT.fullmatch(sass.partition(";")[0].strip())
     if match is None:
         return None
     operands = tuple(part.strip() for part in match["operands"].split(",") if part.strip())

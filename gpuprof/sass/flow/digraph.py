@@ -66,26 +66,19 @@ class Digraph:
         places = {block: place for place, block in enumerate(self.order, 1)}
         sources = [sorted((places[source] for source in self.predecessors[block]), reverse=True) for block in places]
         above = {0: 0}
-        steps = 0
+        left = _MOST_STEPS
         changed = True
-        while changed:
+        while changed and left > 0:
             changed = False
-            for place, block in enumerate(self.order, 1):
+            for block, place in places.items():
                 known = [source for source in sources[place - 1] if source in above]
-                nearest = 0 if block in self.entries else known[0]
-                for source in known:
-                    other = source
-                    while nearest and nearest != other:
-                        steps += 1
-                        if nearest > other:
-                            nearest = above[nearest]
-                        else:
-                            other = above[other]
-                    if steps > _MOST_STEPS:
-                        return {block: block for block in places}
+                nearest, steps = _common(above, [0] if block in self.entries else known, left)
+                left -= steps
                 if above.get(place) != nearest:
                     above[place] = nearest
                     changed = True
+        if left <= 0:
+            return {block: block for block in places}
         return {block: self.order[above[place] - 1] if above[place] else block for block, place in places.items()}
 
     @cached_property
@@ -113,3 +106,18 @@ class Digraph:
             loops[header] = frozenset(reached(self.predecessors, [header, *ends], stop=header))
             left -= len(loops[header])
         return loops
+
+
+def _common(above: Mapping[int, int], places: Sequence[int], most_steps: int) -> tuple[int, int]:
+    """Return the nearest place that is above all of these, or one of them, and the number of steps to it."""
+    nearest = places[0]
+    steps = 0
+    for place in places:
+        other = place
+        while nearest != other and steps < most_steps:
+            steps += 1
+            if nearest > other:
+                nearest = above[nearest]
+            else:
+                other = above[other]
+    return nearest, steps
