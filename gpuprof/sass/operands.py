@@ -192,7 +192,7 @@ def numbered(operand: str) -> tuple[str, int]:
 
 
 class AddressTerm(NamedTuple):
-    """What is added up to an address: a register with how it is read, such as `64`, `U32` or `X4`, or a number."""
+    """A term of an address: a number, or a register with how it is read, such as `64`, `U32` or `X4`."""
 
     register: str | None
     kinds: tuple[str, ...]

@@ -11,7 +11,8 @@ from gpuprof.sass.operands import named, registers_read, written
 def writers_of(code: Iterable[Instruction]) -> Iterator[Mapping[str, int]]:
     """Yield for each instruction the registers that it reads, and for each the index of its last writer in the code.
 
-    What the code does not write is left out. To learn what a loop reads of the iteration before, repeat its code.
+    Registers that the code does not write are left out. If the code of a loop comes twice, its second half reads values
+    of the iteration before as well.
     """
     last: dict[str, int] = {}
     for index, instruction in enumerate(code):

@@ -16,9 +16,10 @@ _SCRATCH = frozenset(
     + [f"UR{number}" for number in range(63)]
     + [f"{kind}{number}" for kind in ("P", "UP") for number in range(7)]
 )
-"""What a function that lies elsewhere is taken to write: it returns in R4 and the next, and keeps what is read after
-it and is none of these."""
+"""Registers and predicates that a function elsewhere is assumed to write: it returns its result in R4 and the next
+ones, and keeps all others that are read after it."""
 _MOST_BLOCKS = 64
+"""Blocks between a block and its dominator among which branches are looked for."""
 
 
 class Reconvergence(NamedTuple):
@@ -152,9 +153,9 @@ def graph_of(code: Sequence[Instruction]) -> ControlFlowGraph | None:
 
 
 def flow_of(code: Sequence[Instruction]) -> ControlFlowGraph:
-    """Return the graph of a kernel without ways that lead to unknown places.
+    """Return the graph of a kernel, without edges of jumps to unknown addresses.
 
-    The graphs of the last kernels are kept.
+    The graphs of the last kernels are kept: a review asks for the same one some eight times.
     """
     return _flow_of(_Same(tuple(code)))
 
