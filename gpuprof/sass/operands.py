@@ -76,7 +76,7 @@ def written(instruction: Instruction) -> tuple[str, ...]:
         count = _COUNTS["R"]
     names: dict[str, None] = {}
     for operand in operands:
-        names.update(dict.fromkeys(_from(*numbered(operand), count)))
+        names.update(dict.fromkeys(_from(operand, count)))
     return tuple(names)
 
 
@@ -94,7 +94,7 @@ def registers_read(instruction: Instruction) -> tuple[str, ...]:
     for operand in read:
         count = _words_read(instruction, operand, is_addend=operand in read[2:3])
         for name in named(operand):
-            names.update(dict.fromkeys(_from(*numbered(name), count)))
+            names.update(dict.fromkeys(_from(name, count)))
     return tuple(names)
 
 
@@ -167,12 +167,14 @@ def _words_read(instruction: Instruction, operand: str, *, is_addend: bool) -> i
     return 2 if _READS_TWO.match(instruction.opcode) else 1
 
 
-def _from(kind: str, first: int, count: int) -> list[str]:
-    """Return so many registers from the first, or one predicate; none of other operands."""
-    most = _COUNTS.get(kind, 0)
-    if kind.endswith("P"):
-        count = 1
-    return [f"{kind}{number}" for number in range(first, min(first + count, most))]
+def _from(operand: str, count: int) -> list[str]:
+    """Return so many registers from the one that an operand is; a predicate as it is; nothing of other operands."""
+    match = _NUMBERED.fullmatch(operand)
+    if match is None:
+        return []
+    kind, first = match[1], int(match[2])
+    last = first + (1 if kind.endswith("P") else count)
+    return [f"{kind}{number}" for number in range(first, min(last, _COUNTS[kind]))]
 
 
 # Parts of operands
@@ -182,13 +184,6 @@ def _from(kind: str, first: int, count: int) -> list[str]:
 def named(operand: str) -> tuple[str, ...]:
     """Return the registers and predicates that an operand names: `R2` and `UR4` of `desc[UR4][R2.64]`."""
     return tuple(_NAMED.findall(operand))
-
-
-@lru_cache(maxsize=_KEPT)
-def numbered(operand: str) -> tuple[str, int]:
-    """Return the kind and number of a register or predicate, ("UR", 4); no kind for other operands."""
-    match = _NUMBERED.fullmatch(operand)
-    return (match[1], int(match[2])) if match else ("", 0)
 
 
 class AddressTerm(NamedTuple):

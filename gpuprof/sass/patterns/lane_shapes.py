@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import accumulate, compress, pairwise
 from typing import Literal, NamedTuple
 
@@ -67,7 +66,6 @@ class WarpRequest(NamedTuple):
     most: float
 
 
-@lru_cache(maxsize=32)
 def global_requests(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
     """Return every access of global memory by its address; nothing if the code cannot be followed."""
     graph = graph_of(launch.code)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from functools import lru_cache
 from typing import NamedTuple
 
-from gpuprof.sass.instruction import Instruction, Operation
+from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import sources
 from gpuprof.sass.straight_code import writers_of
 
@@ -61,27 +60,18 @@ def outer_products(code: Iterable[tuple[Instruction | None, float]]) -> OuterPro
 
     `code` are the instructions with the number of their executions; None: its text cannot be read.
     """
-    known = [(item.operation, count) for item, count in code if item is not None]
-    most = max((count for operation, count in known if operation.name in MULTIPLY_ADDS), default=0.0)
+    known = [(item, count) for item, count in code if item is not None]
+    most = max((count for item, count in known if item.name in MULTIPLY_ADDS), default=0.0)
     if most <= 0:
         return None
-    hot = [(operation, count) for operation, count in known if count >= _HOT * most]
-    arithmetic = sum(count for operation, count in hot if operation.opcode.startswith(_ARITHMETIC))
+    hot = [(item, count) for item, count in known if count >= _HOT * most]
+    arithmetic = sum(count for item, count in hot if item.opcode.startswith(_ARITHMETIC))
     by_path: defaultdict[str, float] = defaultdict(float)
-    for at in _in_outer_products(tuple(operation for operation, _ in hot)):
-        operation, count = hot[at]
-        by_path[MULTIPLY_ADDS[operation.name]] += count
+    for at in _complete(_sums([item for item, _ in hot])):
+        item, count = hot[at]
+        by_path[MULTIPLY_ADDS[item.name]] += count
     main = max(by_path, key=lambda name: by_path[name], default="")
     return OuterProducts(main, by_path[main] / arithmetic)
-
-
-@lru_cache(maxsize=256)
-def _in_outer_products(hot: tuple[Operation, ...]) -> tuple[int, ...]:
-    """Return the indices of multiply-adds that pair all values of two sets, each pair in its own sum.
-
-    The result is cached: launches of a kernel mostly have the same hot code.
-    """
-    return tuple(_complete(_sums([Instruction(at, operation) for at, operation in enumerate(hot)])))
 
 
 def _sums(hot: Sequence[Instruction]) -> dict[int, _Sum]:

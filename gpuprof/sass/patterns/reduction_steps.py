@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 from gpuprof.sass.instruction import Instruction, instruction_of, operation_of
@@ -31,7 +30,6 @@ class TreeStep(NamedTuple):
     loads: frozenset[int] = frozenset()
 
 
-@lru_cache(maxsize=256)
 def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
     """Return the steps of reductions in SASS; none if values are also copied or shuffled.
 
