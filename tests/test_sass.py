@@ -110,6 +110,18 @@ def test_calls_and_spins_are_told_from_loops() -> None:
     assert opcodes(outer)["UBLKCP.S.G"] == 1
 
 
+def test_a_loop_of_a_called_function_is_a_loop() -> None:
+    lines = ("CALL.REL.NOINC 0x20", "EXIT", "IADD3 R0, R0, 0x1, RZ", "@P0 BRA 0x20", "RET.REL.NODEC R4 0x0")
+    (loop,) = find_loops(parse_sass("\n".join(f"/*{16 * at:04x}*/ {text} ;" for at, text in enumerate(lines))))
+    assert loop.header == 0x20 and [item.name for item in loop.instructions] == ["IADD3", "BRA"]
+
+
+def test_thousands_of_loops_within_loops_are_not_looked_for() -> None:
+    count = 20_000
+    nested = [[at + 1] if at < count // 2 else [count - at, at + 1] for at in range(1, count)]
+    assert set(Digraph([[1], *nested, []], (0,)).loops) == {count // 2}, "the innermost alone, a block that repeats"
+
+
 graphs = st.integers(1, 7).flatmap(
     lambda size: st.lists(st.lists(st.integers(0, size - 1), max_size=2, unique=True), min_size=size, max_size=size)
 )
