@@ -17,7 +17,8 @@ from gpuprof.review.kernel import NO_CODE, CompiledKernel
 from gpuprof.review.reviewed import reviewed_kernel
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
 from gpuprof.sass.binary.line_table import line_tables
-from gpuprof.sass.instruction import Instruction, without_padding
+from gpuprof.sass.flow.blocks import without_padding
+from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.tools.disassemble import Disassembler, disassembled, disassembler_for
 from gpuprof.sass.tools.programs import NotFinished
 

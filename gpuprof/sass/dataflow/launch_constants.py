@@ -163,20 +163,20 @@ def _banks(operation: Operation) -> tuple[tuple[int, int], ...]:
     """Return which sources of an operation are of constant bank 0, and their offsets."""
     if not any("c[0x0]" in operand for operand in operation.operands):
         return ()
-    matches = ((place, _BANK.search(operand)) for place, operand in enumerate(sources(Instruction.at(0, operation))))
+    matches = ((place, _BANK.search(operand)) for place, operand in enumerate(sources(Instruction(0, operation))))
     return tuple((place, int(match[1], 16)) for place, match in matches if match)
 
 
 @lru_cache(maxsize=1 << 16)
 def _named(operation: Operation) -> frozenset[str]:
     return frozenset(name for operand in operation.operands for name in named(operand)).union(
-        written(Instruction.at(0, operation))
+        written(Instruction(0, operation))
     )
 
 
 def _sources_named(operation: Operation) -> Iterator[tuple[int, str]]:
     """Yield the registers that the sources of an operation name, and in which."""
-    for place, operand in enumerate(sources(Instruction.at(0, operation))):
+    for place, operand in enumerate(sources(Instruction(0, operation))):
         yield from ((place, name) for name in named(operand))
 
 

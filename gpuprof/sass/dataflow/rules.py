@@ -9,13 +9,11 @@ from gpuprof.sass.dataflow.expressions import (
     uniform_of,
 )
 from gpuprof.sass.dataflow.operand_reader import OperandReader, Result, Results, Rule
-from gpuprof.sass.dataflow.reaching_definitions import registers_read
 from gpuprof.sass.dataflow.sum_rules import SUM_RULES
 from gpuprof.sass.dataflow.word_rules import WORD_RULES
 from gpuprof.sass.instruction import Instruction
-from gpuprof.sass.operands import written
+from gpuprof.sass.operands import LANE_BY_LANE, registers_read, written
 from gpuprof.sass.requests import LaneRequest, requests
-from gpuprof.sass.writes import LANE_BY_LANE, first_register, may_write
 
 
 def results(instruction: Instruction, reader: OperandReader) -> dict[str, Result]:
@@ -23,10 +21,10 @@ def results(instruction: Instruction, reader: OperandReader) -> dict[str, Result
     writes = _by_rule(instruction, reader)
     if writes is not None:
         return dict(writes)
-    unknown: dict[str, Result] = dict.fromkeys(may_write(instruction))
+    unknown: dict[str, Result] = dict.fromkeys(written(instruction))
     if instruction.name in LANE_BY_LANE:
         views = (reader.symbols.lanes_of(reader.register(name)) for name in registers_read(instruction))
-        unknown |= dict.fromkeys(written(instruction), uniform_of(views))
+        unknown = dict.fromkeys(unknown, uniform_of(views))
     elif _loads_from_one_place(instruction, reader):
         unknown |= {name: UNIFORM for name in unknown if "P" not in name}
     return unknown
@@ -39,8 +37,8 @@ def _by_rule(instruction: Instruction, reader: OperandReader) -> Results | None:
         writes = rule(instruction, reader) if rule else None
     except (ValueError, IndexError):  # more or fewer operands than the rule knows
         return None
-    first = first_register(instruction)
-    return writes if writes and (not first or any(name == first[0] for name, _ in writes)) else None
+    first = next((name for name in written(instruction) if "P" not in name), None)
+    return writes if writes and (first is None or any(name == first for name, _ in writes)) else None
 
 
 def has_rule(instruction: Instruction) -> bool:

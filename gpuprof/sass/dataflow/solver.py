@@ -29,7 +29,6 @@ from gpuprof.sass.dataflow.operand_reader import OperandReader, Result
 from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
 from gpuprof.sass.dataflow.rules import results
 from gpuprof.sass.dataflow.warps import ThreadBlock
-from gpuprof.sass.flow.graph import reconvergence
 from gpuprof.sass.instruction import JUMPS, Instruction
 from gpuprof.sass.requests import requests
 
@@ -56,7 +55,6 @@ class Solver:
     ) -> None:
         self.definitions = definitions
         self.graph = definitions.graph
-        self.branches = definitions.branches
         self.warp = warp
         self.constants = constants
         self._every_path = every_path
@@ -183,10 +181,10 @@ class Solver:
     def _diverge(self, block: int) -> None:
         """Note where the lanes that diverge at the end of a block reconverge."""
         self._diverged.add(block)
-        merge = reconvergence(self.graph, block)
+        merge = self.graph.reconvergence(block)
         for target in merge.blocks:
             mixed = self._mixed.get(target, frozenset())
-            self._mixed[target] = None if mixed is None or merge.written is None else mixed | merge.written
+            self._mixed[target] = None if mixed is None else mixed | merge.written
             if target in self.definitions.of_block:
                 self._add_joins(target)
 

@@ -16,8 +16,8 @@ from gpuprof.sass.dataflow.expressions import WORD, LinearExpr, number_of, signe
 from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
 from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.dataflow.warps import ANY_ROWS
-from gpuprof.sass.flow.graph import ENDS, graph_of
-from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.flow.graph import graph_of
+from gpuprof.sass.instruction import ENDS, Instruction
 
 _OPPOSITE = {"LT": "GE", "GE": "LT", "LE": "GT", "GT": "LE", "EQ": "NE", "NE": "EQ"}
 _TURNED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
@@ -65,7 +65,7 @@ class _Loop:
     def __init__(self, solution: Solution, header: int, body: frozenset[int]) -> None:
         self._solution, self._graph = solution, solution.graph
         self._header, self._body = header, body
-        self._back = [block for block in solution.graph.predecessors()[header] if block in body]
+        self._back = [block for block in solution.graph.predecessors[header] if block in body]
 
     def count(self) -> int | None:
         """Return how often it runs; None if that is not known."""
@@ -79,7 +79,7 @@ class _Loop:
         if len(self._back) != 1 or any(_ends_threads(graph.blocks[block]) for block in body):
             return None
         leaving = {block for block in body if not body.issuperset(graph.successors[block])}
-        if len(leaving) != 1 or any(graph.written[block] is None for block in body):
+        if len(leaving) != 1:
             return None
         (exit_block,) = leaving
         is_own = graph.loops_around[exit_block][0] == self._header
@@ -88,7 +88,7 @@ class _Loop:
     def _ends_iteration(self, block: int) -> bool:
         """Return whether nothing but a jump follows a block: `@P0 CALL.REL.NOINC 0x90`, then `BRA 0x10`."""
         back = self._back[0]
-        lone_jump = len(self._graph.blocks[back]) == 1 and self._graph.predecessors()[back] == [block]
+        lone_jump = len(self._graph.blocks[back]) == 1 and self._graph.predecessors[back] == [block]
         return back == block or lone_jump
 
     def _comparison(self, block: int) -> _Comparison | None:
