@@ -218,16 +218,18 @@ def _refuse_unreviewed(review: Review) -> None:
     if not unread:
         return
     has_code = unread[0].resources.code_bytes is not None
+    which = f"{len(unread)} of {counted(len(review.kernels), 'kernel')} not reviewed, such as {unread[0].label:.100}"
+    if len(unread) == 1:
+        which = f"{unread[0].label:.100} was not reviewed"
     raise InputError(
-        f"{len(unread)} of {counted(len(review.kernels), 'kernel')} not reviewed, such as {unread[0].label:.100}: "
-        f"{unread[0].unreviewed}",
+        f"{which}: {unread[0].unreviewed}",
         "--kernel REGEX reviews the others alone" if has_code else NO_CODE_HINT,
     )
 
 
 def _tell_next(review: Review, request: ReviewRequest) -> None:
     """Name the command that shows more: with the block if that is not known, else the first kernel in depth."""
-    from gpuprof.review.alike import grouped_kernels
+    from gpuprof.views.review_groups import grouped_kernels
 
     groups = grouped_kernels(review)
     if not groups:
