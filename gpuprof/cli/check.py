@@ -11,26 +11,28 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuprof.cli.check_gate import closing_line, gate_options
-from gpuprof.cli.check_outputs import is_in_file, print_reviewed, refuse_outputs, writing, written
+from gpuprof.cli.check_outputs import outputs_of, refuse_outputs, writing
 from gpuprof.cli.check_progress import CodeProgress
 from gpuprof.cli.compare_gate import keeping_exit_code, refuse_without_limits, say_result
+from gpuprof.cli.compare_outputs import print_product, write_outputs
 from gpuprof.cli.completion import architectures, checkable_files
 from gpuprof.cli.config import configured
 from gpuprof.cli.help import WithExamples
-from gpuprof.cli.options import AboveZero, keeping, overwriting, path_maps_of, salvaging, tell_of_typing
+from gpuprof.cli.options import AboveZero, keeping, overwriting, path_maps_of, salvaging, tell_of_typing, was_typed
 from gpuprof.cli.output import say, to_type
 from gpuprof.collect.shell import shell_line
 from gpuprof.errors import GpuprofError, InputError, UsageError
 from gpuprof.privacy.source_files import repository_root
 from gpuprof.review.kernel import NO_CODE_HINT
 from gpuprof.units import counted
-from gpuprof.views.formats import TABLE
+from gpuprof.views.formats import HTML, TABLE, Format, formats_of
 from gpuprof.views.options import WriteOptions
 
 if TYPE_CHECKING:
     from gpuprof.review.contract import Review
     from gpuprof.review.inputs.request import ReviewRequest
-    from gpuprof.sass.tools.programs import CompileLimits
+
+_OF_OUTPUT = ("files", "outputs", "force", "form", "top")
 
 
 @click.command("check", cls=WithExamples)
@@ -113,7 +115,7 @@ class _Asked:
     request: ReviewRequest
     gate: Mapping[str, Any]
     form: str
-    outputs: tuple[Path, ...]
+    outputs: Mapping[Path, Format]
     look: WriteOptions
     verbose: bool
 
@@ -122,7 +124,7 @@ class _Asked:
         """Return what the options say. Raises UsageError for what they cannot say, before anything is read."""
         from gpuprof.review.asked import request_of
 
-        outputs = tuple(options["outputs"])
+        outputs = outputs_of(options["outputs"])
         request = request_of(
             files,
             arch=options["targets"],
@@ -174,11 +176,13 @@ def _check(asked: _Asked) -> int:
 
     refused: list[GpuprofError] = []
     review = judged(asked.request, partial(_reviewed, refused=refused), **asked.gate)
-    written(review, asked.outputs, asked.look)
+    write_outputs(review, asked.outputs, asked.look)
     chosen = asked.request.kernel is not None
-    if not is_in_file(asked.form, asked.outputs):
+    form = formats_of("review")[asked.form]
+    if form.name != HTML or form not in asked.outputs.values():
+        # A page that is in a file is not printed, too.
         with keeping_exit_code(review.gate):
-            print_reviewed(review, asked.form, asked.look, verbose=asked.verbose, chosen=chosen)
+            print_product(review, form, asked.look, verbose=asked.verbose, chosen=chosen)
     if review.gate is not None:
         say_result(closing_line(review))
     if refused:
@@ -234,45 +238,26 @@ def _tell_next(review: Review, request: ReviewRequest) -> None:
     groups = grouped_kernels(review)
     if not groups:
         return
-    line = _to_check(request)
+    line = _typed_again(request)
     if request.block is None and all(kernel.block is None for kernel in review.kernels):
         say(f"next: {line} --block 256")
     else:
         say(f"next: {line} --kernel '#{groups[0].kernel.id}'")
 
 
-def _to_check(request: ReviewRequest) -> str:
-    """Return the command that reviews the same files as this one does."""
-    options = ["--salvage"] if request.salvage else []
-    options += ["--keep-private"] if request.keep_private else []
-    options += ["--arch", ",".join(request.targets)] if request.targets else []
-    options += [*request.compiler_options(), *_limits(request.limits)]
-    for option, size in (("--block", request.block), ("--grid", request.grid)):
-        options += [option, _size(size)] if size is not None else []
-    if request.dynamic_shared_bytes is not None:
-        options += ["--dynamic-shared", str(request.dynamic_shared_bytes)]
-    options += [part for name, value in request.arguments.items() for part in ("--arg", f"{name}={value}")]
-    return " ".join(("gpuprof check", *_typed(request), *([shell_line(options)] if options else [])))
-
-
-def _typed(request: ReviewRequest) -> list[str]:
-    """Return the files that were named, as they are typed; those of a build come with its database."""
+def _typed_again(request: ReviewRequest) -> str:
+    """Return the command as it was typed, without what it writes; files of a build come with its database."""
+    context = click.get_current_context()
     named = [name for name in request.files if name not in request.builds]
-    return [to_type(named)] if named else []
-
-
-def _limits(limits: CompileLimits) -> list[str]:
-    """Return the options for compile limits that differ from the defaults."""
-    from gpuprof.sass.tools.programs import LIMITS
-
-    options = [] if limits.seconds == LIMITS.seconds else ["--compile-timeout", f"{limits.seconds:g}"]
-    same = limits.memory_bytes == LIMITS.memory_bytes
-    return options if same else [*options, "--compile-memory", str(limits.memory_bytes)]
-
-
-def _size(size: Sequence[int]) -> str:
-    """Write a block or a grid as it is typed, without trailing ones."""
-    parts = list(size)
-    while len(parts) > 1 and parts[-1] == 1:
-        parts.pop()
-    return ",".join(map(str, parts))
+    words = ["gpuprof check", *([to_type(named)] if named else [])]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in _OF_OUTPUT or not was_typed(name):
+            continue
+        option = parameter.opts[0]
+        value = context.params[name]
+        for each in value if isinstance(value, tuple) else (value,):
+            # A value that begins with a dash would be taken for an option.
+            parts = [f"{option}={each}"] if f"{each}".startswith("-") else [option, f"{each}"]
+            words.append(option if each is True else shell_line(parts))
+    return " ".join(words)
