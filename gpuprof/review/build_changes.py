@@ -203,12 +203,13 @@ def _but_for_beginning(access: CodeAccess) -> CodeAccess:
 def _part_changes(base: Sequence[_Part], new: Sequence[_Part]) -> Iterator[CodeChange]:
     """Yield the parts of the new side that the base does not have, each with the next one that is left of its kind."""
     same = Counter(part.anywhere() for part in base)
+    keys = [part.anywhere() for part in new]
     left: defaultdict[str, list[CodeChange]] = defaultdict(list)
-    for part in (same - Counter(part.anywhere() for part in new)).elements():
+    for part in (same - Counter(keys)).elements():
         left[part.change.of].append(part.change)
-    for part in new:
-        if same[part.anywhere()] > 0:
-            same[part.anywhere()] -= 1
+    for part, key in zip(new, keys, strict=True):
+        if same[key] > 0:
+            same[key] -= 1
         elif left[part.change.of]:
             before = left[part.change.of].pop(0)
             yield replace(part.change, base=before.new, base_needed=before.new_needed, added=False)
