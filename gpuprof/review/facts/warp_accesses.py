@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuprof.review.code import KernelCode
 from gpuprof.review.facts.mean_costs import AnalysedWarp, report_of
-from gpuprof.review.facts.solutions import block_of, reads_rows, solution_in
+from gpuprof.review.facts.solutions import block_of, reads_rows, solution_in, solve
 from gpuprof.sass.dataflow.accesses import Known, every_access, may_differ
 from gpuprof.sass.dataflow.expressions import LANES
 from gpuprof.sass.dataflow.solution import Solution
@@ -69,7 +69,7 @@ def _of_all(code: KernelCode) -> Solution | None:
 
 
 def _in_warp(code: KernelCode, warp: ThreadBlock) -> Known | None:
-    solution = solution_in(code, warp)
+    solution = solve(code, warp) if warp.warp else solution_in(code, warp)
     return every_access(solution) if solution is not None else None
 
 
