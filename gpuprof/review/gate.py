@@ -70,12 +70,7 @@ def judged(
     of_kernels = [limit for limit in limits if limit.quantity not in OF_FILES]
     with request.in_time():
         fitting = [[limit for limit in of_kernels if _fits(limit, pair)] for pair in pairs]
-    checks = list(_checks(pairs, fitting, has_base=bool(files)))
-    for limit in of_kernels:
-        if limit.pattern is not None and all(limit not in own for own in fitting):
-            names = "; ".join(kernel.label[:100] for kernel in result.kernels[:_MOST_NAMED])
-            raise UsageError(f"{OPTION} {limit.text!r:.80} matches no kernel", f"there are: {names}")
-    checks += _unchecked(of_kernels, checks, has_base=bool(files))
+    checks = [*_checks(of_kernels, pairs, fitting)]
     for limit in limits:
         if limit.quantity in OF_FILES:
             checks.append(_check(limit, _of_findings(limit, old_findings, result.findings)))
@@ -98,22 +93,29 @@ def _fits(limit: CodeLimit, pair: BuildPair) -> bool:
 
 
 def _checks(
-    pairs: Iterable[BuildPair], fitting: Iterable[Sequence[CodeLimit]], *, has_base: bool
+    limits: Iterable[CodeLimit], pairs: Sequence[BuildPair], fitting: Sequence[Sequence[CodeLimit]]
 ) -> Iterator[GateCheck]:
-    """Yield the checks of kernels of the new build, with the limits that are for each pair."""
-    for pair, limits in zip(pairs, fitting, strict=True):
-        if pair.new is not None:
-            for limit in deciding(limits):
-                if pair.base is not None or not has_base or limit.quantity not in _OF_BOTH:
-                    yield _check(limit, _results(limit, pair, has_base=has_base), pair.new.id)
+    """Yield the checks of kernels of the new build by the limits that fit them, then limits that decided for none.
 
-
-def _unchecked(limits: Iterable[CodeLimit], checks: Sequence[GateCheck], *, has_base: bool) -> Iterator[GateCheck]:
-    """Yield the limits that decided for no kernel; one for all kernels has not if others of its quantity have."""
-    checked = {name for check in checks for name in (check.limit, check.quantity)}
-    why = "no kernel is in both builds" if has_base else "there is no kernel to check"
+    Raises UsageError for a limit on kernels that neither build has.
+    """
+    decided = set()
+    for pair, own in zip(pairs, fitting, strict=True):
+        for limit in deciding(own):
+            if pair.new is not None and (
+                pair.base is not None or limit.quantity not in _OF_BOTH or not limit.of_change
+            ):
+                decided.add(limit)
+                yield _check(limit, _results(limit, pair), pair.new.id)
+    quantities = {limit.quantity for limit in decided}
     for limit in limits:
-        if limit.text not in checked and (limit.pattern is not None or limit.quantity not in checked):
+        if limit.pattern is not None and all(limit not in own for own in fitting):
+            labels = [pair.new.label[:100] for pair in pairs if pair.new is not None]
+            there = "; ".join(labels[:_MOST_NAMED])
+            raise UsageError(f"{OPTION} {limit.text!r:.80} matches no kernel", f"there are: {there}")
+        # A limit for all kernels has decided for none if others of its quantity have for all.
+        if limit not in decided and (limit.pattern is not None or limit.quantity not in quantities):
+            why = "no kernel is in both builds" if limit.of_change else "there is no kernel to check"
             yield _check(limit, [_Result("not-compared", why)])
 
 
@@ -133,14 +135,14 @@ def _check(limit: CodeLimit, results: Iterable[_Result], kernel: int | None = No
     )
 
 
-def _results(limit: CodeLimit, pair: BuildPair, *, has_base: bool) -> Iterable[_Result]:
+def _results(limit: CodeLimit, pair: BuildPair) -> Iterable[_Result]:
     """Return the results of a limit for the values or findings of a kernel."""
     sides = [side for side in (pair.new, pair.base) if side is not None]
     for side in sides:
         if side.unreviewed is not None and limit.quantity not in _WITHOUT_CODE:
             return [_Result("unclear", side.unreviewed)]
     if limit.quantity in LIMITED:
-        return _of_values(limit, pair.values, has_base=has_base)
+        return _of_values(limit, pair.values)
     new, base = ([*side.findings] if side is not None else [] for side in (pair.new, pair.base))
     return _of_findings(limit, base, new)
 
@@ -155,19 +157,19 @@ def _of_findings(limit: CodeLimit, base: Iterable[Finding], new: Iterable[Findin
         yield _Result(word, joined_by(": ", line_text(location), finding.headline), location)
 
 
-def _of_values(limit: CodeLimit, values: Iterable[CodeChange], *, has_base: bool) -> Iterator[_Result]:
+def _of_values(limit: CodeLimit, values: Iterable[CodeChange]) -> Iterator[_Result]:
     for value in values:
         if value.name == LIMITED[limit.quantity].name:
             place = joined_by(", ", value.of, line_text(value.location))
             text = joined_by(": ", place, limited_text(value, is_added=value.added))
-            yield _Result(_word(limit, value, has_base=has_base), text, value.location)
+            yield _Result(_word(limit, value), text, value.location)
 
 
-def _word(limit: CodeLimit, value: CodeChange, *, has_base: bool) -> GateWord:
-    excess = _rise(limit, value) if has_base else value.new
+def _word(limit: CodeLimit, value: CodeChange) -> GateWord:
+    excess = _rise(limit, value) if limit.of_change else value.new
     if excess is None:
         return "unclear"
-    if limit.quantity == "occupancy" and not has_base:
+    if limit.quantity == "occupancy" and not limit.of_change:
         return "regression" if excess < limit.most else "ok"
     return "regression" if exceeds(excess, limit.most) else "ok"
 

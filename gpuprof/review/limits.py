@@ -47,10 +47,11 @@ OF_FILES = frozenset(rule.id for rule in FILE_RULES)
 class CodeLimit(GateLimit, frozen=True):
     """A limit of compiled kernels: the most of a value, the least of occupancy, or findings from a severity on.
 
-    With a base, `most` is the rise that is allowed; of occupancy the fall.
+    With a base it is `of_change`: `most` is the rise that is allowed; of occupancy the fall.
     """
 
     level: Severity = "info"
+    of_change: bool = False
 
 
 def code_limits(texts: Iterable[str], *, has_base: bool) -> tuple[CodeLimit, ...]:
@@ -60,7 +61,7 @@ def code_limits(texts: Iterable[str], *, has_base: bool) -> tuple[CodeLimit, ...
 
 
 def _limit(written: WrittenLimit, has_base: bool) -> CodeLimit:
-    limit = CodeLimit(written.text, written.quantity, 0.0, written.pattern)
+    limit = CodeLimit(written.text, written.quantity, 0.0, written.pattern, of_change=has_base)
     value = LIMITED.get(written.quantity)
     if value is None:
         return replace(limit, level=_level(written))
