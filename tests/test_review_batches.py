@@ -14,7 +14,7 @@ from msgspec import structs
 
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review import batches, slices
-from gpuprof.review.batches import disassemblers_for, reviewed_kernels, unread_targets
+from gpuprof.review.batches import disassemblers_for, reviewed_kernels
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
@@ -136,8 +136,12 @@ def test_code_that_no_nvdisasm_here_reads_is_answered_with_the_one_that_does(
     with pytest.raises(EnvironmentProblem) as caught:
         disassemblers_for([chosen])
     assert hint in (caught.value.hint or "")
-    assert disassemblers_for([]) == ()
-    (note,) = unread_targets([chosen, chosen])
+    assert disassemblers_for([]) == ((), ())
+    known = replace(chosen, target="sm_75")
+    nvdisasm = Disassembler(Path("nvdisasm"), (13, 3))
+    monkeypatch.setattr(batches, "disassembler_for", lambda name: nvdisasm if name == "sm_75" else None)
+    found, (note,) = disassemblers_for([chosen, known, chosen])
+    assert found == (nvdisasm,)
     assert target in note and ("pip install" in note or "sm_70" in note)
     (told,) = slices.reviewed_slice([chosen])
     assert len(told.notes) == 1

@@ -30,29 +30,27 @@ _PATIENCE_S_PER_BYTE = 0.005 / INSTRUCTION_BYTES
 _GIVEN_UP = "reading them crashed or took too long"
 
 
-def disassemblers_for(kernels: Sequence[CompiledKernel]) -> tuple[Disassembler, ...]:
-    """Return the disassemblers for the targets of these kernels. Raises EnvironmentProblem if none can be read."""
-    targets = _targets(kernels)
-    tools = dict.fromkeys(filter(None, map(disassembler_for, targets)))
-    if targets and not tools:
+def disassemblers_for(kernels: Iterable[CompiledKernel]) -> tuple[tuple[Disassembler, ...], tuple[str, ...]]:
+    """Return the disassemblers for the targets of these kernels, and a note for each target that none here reads.
+
+    Raises EnvironmentProblem if none can be read.
+    """
+    tools: dict[Disassembler, None] = {}
+    unread = []
+    for target in dict.fromkeys(kernel.target for kernel in kernels if kernel.has_code):
+        tool = disassembler_for(target)
+        if tool is not None:
+            tools[tool] = None
+        else:
+            unread.append(target)
+    if unread and not tools:
         found = ", ".join(map(str, find_disassemblers()))
-        names = ", ".join(f"{target:.40}" for target in targets)
-        hints = dict.fromkeys(brings(target, newer=bool(found)) for target in targets)
+        names = ", ".join(f"{target:.40}" for target in unread)
+        hints = dict.fromkeys(brings(target, newer=bool(found)) for target in unread)
         raise EnvironmentProblem(
             f"{found or 'no nvdisasm here'} {'does not read' if found else 'reads'} code for {names}", "; ".join(hints)
         )
-    return tuple(tools)
-
-
-def unread_targets(kernels: Sequence[CompiledKernel]) -> Iterator[str]:
-    """Yield a note for each target of these kernels that no disassembler here reads."""
-    for target in _targets(kernels):
-        if disassembler_for(target) is None:
-            yield f"no nvdisasm here reads code for {target:.40}: {brings(target)}"
-
-
-def _targets(kernels: Sequence[CompiledKernel]) -> Sequence[str]:
-    return tuple(dict.fromkeys(kernel.target for kernel in kernels if kernel.has_code))
+    return tuple(tools), tuple(f"no nvdisasm here reads code for {target:.40}: {brings(target)}" for target in unread)
 
 
 def reviewed_kernels(kernels: Sequence[CompiledKernel], progress: Progress) -> Iterator[ReviewedKernel]:
