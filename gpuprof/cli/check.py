@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,13 +23,17 @@ from gpuprof.errors import GpuprofError, InputError, UsageError
 from gpuprof.privacy.source_files import repository_root
 from gpuprof.review.kernel import NO_CODE_HINT
 from gpuprof.units import counted
-from gpuprof.views.formats import HTML, TABLE, Format, formats_of
+from gpuprof.views.formats import HTML, TABLE, formats_of
 from gpuprof.views.options import WriteOptions
 
 if TYPE_CHECKING:
     from gpuprof.review.contract import Review
     from gpuprof.review.inputs.request import ReviewRequest
 
+_OF_REQUEST = (
+    "arch", "kernel", "block", "grid", "dynamic_shared", "args", "defines", "include", "std", "flags",
+    "compile_commands", "file", "torch", "compile_timeout", "compile_memory", "salvage", "keep_private",
+)  # fmt: skip
 _OF_OUTPUT = ("files", "outputs", "force", "form", "top")
 
 
@@ -39,17 +41,14 @@ _OF_OUTPUT = ("files", "outputs", "force", "form", "top")
 @click.argument("files", nargs=-1, metavar="FILE...", shell_complete=checkable_files)
 @click.option(
     "--arch",
-    "targets",
     multiple=True,
     metavar="sm_90",
     shell_complete=architectures,
     help="Architecture to compile for, or to take of those in a file. Repeatable, or a list: sm_80,sm_90.",
 )
 @click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Macro for the compiler. Repeatable.")
-@click.option("-I", "include_folders", multiple=True, metavar="DIR", help="Folder of headers. Repeatable.")
-@click.option(
-    "--std", "standard", metavar="c++20", help="C++ that sources are compiled as, c++03 to c++23. Default: c++17."
-)
+@click.option("-I", "include", multiple=True, metavar="DIR", help="Folder of headers. Repeatable.")
+@click.option("--std", metavar="c++20", help="C++ that sources are compiled as, c++03 to c++23. Default: c++17.")
 @click.option(
     "--flag",
     "flags",
@@ -62,7 +61,7 @@ _OF_OUTPUT = ("files", "outputs", "force", "form", "top")
     metavar="FILE",
     help="Review the CUDA sources of a build, with its own flags: its compile_commands.json.",
 )
-@click.option("--file", "chosen_files", metavar="GLOB", help="Of that build, only sources whose name matches.")
+@click.option("--file", metavar="GLOB", help="Of that build, only sources whose name matches.")
 @click.option("--torch", is_flag=True, help="Compile sources as extensions of the installed PyTorch: headers, flags.")
 @click.option(
     "--compile-timeout",
@@ -84,7 +83,7 @@ _OF_OUTPUT = ("files", "outputs", "force", "form", "top")
 @click.option("--dynamic-shared", metavar="BYTES", help="Dynamic shared memory per block, such as 48KiB.")
 @click.option(
     "--arg",
-    "arguments",
+    "args",
     multiple=True,
     metavar="NAME=VALUE",
     help="Value of an argument, by its name, place from 0, or part: n=4Ki, 3=4096, in.stride=1, in+8=1. Repeatable.",
@@ -103,86 +102,33 @@ def command(files: tuple[str, ...], **options: Any) -> int:
     folder of Triton's cache, or a report (.ncu-rep), of which each launch is reviewed. No kernel is run. Exit code 6: a
     limit of --fail-on is exceeded; 7: one cannot be judged, with --unclear fail.
     """
-    asked = _Asked.of(files, options)
-    tell_of_typing(files)
-    return _check(asked)
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What is reviewed, what is compared and checked, and where it is written."""
-
-    request: ReviewRequest
-    gate: Mapping[str, Any]
-    form: str
-    outputs: Mapping[Path, Format]
-    look: WriteOptions
-    verbose: bool
-
-    @classmethod
-    def of(cls, files: Sequence[str], options: Mapping[str, Any]) -> _Asked:
-        """Return what the options say. Raises UsageError for what they cannot say, before anything is read."""
-        from gpuprof.review.asked import request_of
-
-        outputs = outputs_of(options["outputs"])
-        request = request_of(
-            files,
-            arch=options["targets"],
-            kernel=_kernel(options["kernel"]),
-            block=options["block"],
-            grid=options["grid"],
-            dynamic_shared=options["dynamic_shared"],
-            args=options["arguments"],
-            defines=options["defines"],
-            include=options["include_folders"],
-            std=options["standard"],
-            flags=options["flags"],
-            compile_commands=options["compile_commands"],
-            file=options["chosen_files"],
-            torch=options["torch"],
-            compile_timeout=options["compile_timeout"],
-            compile_memory=options["compile_memory"],
-            salvage=options["salvage"],
-            keep_private=options["keep_private"],
-        )
-        refuse_without_limits(options["fail_on"], options["unclear"])
-        inputs = (*files, *options["base"])
-        refuse_outputs(options["form"], outputs, inputs, has_limits=bool(options["fail_on"]), force=options["force"])
-        path_maps = path_maps_of(options["path_maps"])
-        return cls(
-            request=_in_time(replace(request, path_maps=path_maps)),
-            gate={name: options[name] for name in ("base", "fail_on", "unclear")},
-            form=options["form"],
-            outputs=outputs,
-            # Cleaning shortens paths to the repository, so path maps apply before it.
-            look=WriteOptions(options["top"], repository_root(), path_maps if request.keep_private else ()),
-            verbose=options["verbose"],
-        )
-
-
-def _kernel(pattern: str | None) -> str | None:
-    """Return an expression that can be tried on names in time."""
-    if pattern is not None and not pattern.strip():
-        raise UsageError("--kernel is empty", "leave it out to review all kernels")
-    return pattern
-
-
-def _check(asked: _Asked) -> int:
-    """Review, write what is asked for, and say what to type next; raise what the first file was refused for.
-
-    Returns the exit code of the gate.
-    """
+    from gpuprof.review.asked import request_of
     from gpuprof.review.gate import judged
 
+    if options["kernel"] is not None and not options["kernel"].strip():
+        raise UsageError("--kernel is empty", "leave it out to review all kernels")
+    outputs = outputs_of(options["outputs"])
+    request = request_of(files, **{name: options[name] for name in _OF_REQUEST})
+    refuse_without_limits(options["fail_on"], options["unclear"])
+    inputs = (*files, *options["base"])
+    refuse_outputs(options["form"], outputs, inputs, has_limits=bool(options["fail_on"]), force=options["force"])
+    path_maps = path_maps_of(options["path_maps"])
+    # Cleaning shortens paths to the repository, so path maps apply before it.
+    look = WriteOptions(options["top"], repository_root(), path_maps if request.keep_private else ())
+    tell_of_typing(files)
     refused: list[GpuprofError] = []
-    review = judged(asked.request, partial(_reviewed, refused=refused), **asked.gate)
-    write_outputs(review, asked.outputs, asked.look)
-    chosen = asked.request.kernel is not None
-    form = formats_of("review")[asked.form]
-    if form.name != HTML or form not in asked.outputs.values():
+    review = judged(
+        _in_time(replace(request, path_maps=path_maps)),
+        partial(_reviewed, refused=refused),
+        **{name: options[name] for name in ("base", "fail_on", "unclear")},
+    )
+    write_outputs(review, outputs, look)
+    verbose, chosen = options["verbose"], request.kernel is not None
+    form = formats_of("review")[options["form"]]
+    if form.name != HTML or form not in outputs.values():
         # A page that is in a file is not printed, too.
         with keeping_exit_code(review.gate):
-            print_product(review, form, asked.look, verbose=asked.verbose, chosen=chosen)
+            print_product(review, form, look, verbose=verbose, chosen=chosen)
     if review.gate is not None:
         say_result(closing_line(review))
     if refused:
@@ -190,8 +136,8 @@ def _check(asked: _Asked) -> int:
     _refuse_unreviewed(review)
     if review.gate is not None:
         return review.gate.exit_code
-    if asked.form == TABLE and not chosen and not asked.verbose and not asked.gate["base"]:
-        _tell_next(review, asked.request)
+    if form.name == TABLE and not chosen and not verbose and not options["base"]:
+        _tell_next(review, request)
     return 0
 
 
@@ -252,7 +198,7 @@ def _typed_again(request: ReviewRequest) -> str:
     words = ["gpuprof check", *([to_type(named)] if named else [])]
     for parameter in context.command.params:
         name = parameter.name or ""
-        if name in _OF_OUTPUT or not was_typed(name):
+        if name in _OF_OUTPUT or name not in context.params or not was_typed(name):
             continue
         option = parameter.opts[0]
         value = context.params[name]
