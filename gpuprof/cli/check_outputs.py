@@ -1,4 +1,4 @@
-"""Where a review is written: the terminal, stdout in a format, files, each in the format that its name tells."""
+"""Options of the outputs of a review, and files that are refused."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def outputs_of(files: Sequence[Path]) -> dict[Path, Format]:
     for file in files:
         form = format_of_file("review", str(file))
         if form is None:
-            raise UsageError(f"-o {file!s:.100}: its ending tells no format", f"endings are {_ENDINGS}")
+            raise UsageError(f"-o {file!s:.100}: its ending names no format", f"endings are {_ENDINGS}")
         place = os.path.realpath(file)
         if place in places:
             raise UsageError(f"-o {file} is given twice", "name each file once")

@@ -1,4 +1,4 @@
-"""What is one thing for a reader of a review: a kernel in several variants, equal findings, equal accesses."""
+"""Groups of a review that are one thing for a reader: variants of a kernel, equal findings, equal accesses."""
 
 from __future__ import annotations
 

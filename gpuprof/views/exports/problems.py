@@ -59,7 +59,7 @@ class Problem(Struct, frozen=True):
 
     `key` is the same in each run for the same rule and kernel, whatever the numbers. Without a `place` it has no line,
     or only lines in files `outside` of the repository. What is not an `alarm` fails nothing: an accepted regression, or
-    an unclear limit. What is not `of_code`, such as the registers of a kernel, needs no line.
+    an unclear limit. One that is not `of_code`, such as the registers of a kernel, needs no line.
     """
 
     rule: str
