@@ -26,7 +26,7 @@ from gpuprof.review.contract import (
 
 _HASH = re.compile(r"[0-9a-f]{8,}")
 """nvcc puts hashes of the file's path and text into the names of static kernels."""
-_PLACE = re.compile(r" at (?:offset 0x[0-9a-f]+|[^:]+:[0-9]+)")
+_PLACE = re.compile(r" at (?:offset 0x[0-9a-f]{1,16}|[^:]{1,100}:[0-9]{1,9})")
 """Lines and offsets in the reason why a cost is not known: they move from build to build."""
 _LEAST_ALIKE = 0.8
 _SAME_FUNCTION = 0.3
