@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -68,6 +69,20 @@ def test_all_options_become_a_request(asked: Asked, tmp_path: Path) -> None:
             flags=("-use_fast_math", "-maxrregcount=64"),
         )
     ]
+
+
+def test_the_next_command_has_what_was_typed_of_the_review_and_asks_for_the_same(asked: Asked, tmp_path: Path) -> None:
+    (tmp_path / "a b.cu").write_text("")
+    done = check(
+        tmp_path, "k.cu", "a b.cu", "--arch", "sm_80", "--arch", "90", "-D", "N=a b", "--flag=-maxrregcount=64",
+        "--block", "16,16", "--arg", "n=4Ki", "--salvage", "--top", "3", "-o", "a.json", "--no-config",
+    )  # fmt: skip
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("next: gpuprof check ")]
+    assert "a.json" not in said and said.endswith(" --kernel '#1'")
+    typed = shlex.split(said.removeprefix("next: gpuprof check "))
+    assert check(tmp_path, *typed).returncode == 0
+    first, again = (replace(request, in_time=nullcontext) for request in asked)
+    assert again == replace(first, kernel=kernel_pattern("#1", ""))
 
 
 def test_every_format_goes_to_stdout_and_to_files_by_their_endings(asked: Asked, tmp_path: Path) -> None:

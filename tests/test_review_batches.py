@@ -14,7 +14,7 @@ from msgspec import structs
 
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review import batches, slices
-from gpuprof.review.batches import disassemblers_for, reviewed_kernels, unread_targets
+from gpuprof.review.batches import disassemblers_for, reviewed_kernels
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
@@ -127,7 +127,7 @@ def test_without_nvdisasm_nothing_is_reviewed(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(EnvironmentProblem) as caught:
         disassemblers_for([code_for("sm_90")])
     assert "gpuprof-cli[check]" in (caught.value.hint or "")
-    assert disassemblers_for([]) == ()
+    assert disassemblers_for([]) == ((), ())
 
 
 @each_row(("target", "hint"), [("sm_70", "CUDA 12"), ("sm_61", "sm_70 and newer")])
@@ -138,8 +138,8 @@ def test_code_that_no_nvdisasm_here_reads_has_a_note_with_the_one_that_does(
     for module, name in ((batches, "find_disassemblers"), (disassembling, "find_disassemblers")):
         monkeypatch.setattr(module, name, lambda: tools)
     chosen = code_for(target)
-    assert disassemblers_for([chosen]) == ()
-    (note,) = unread_targets([chosen, chosen])
+    none, (note,) = disassemblers_for([chosen, chosen])
+    assert none == ()
     assert target in note and hint in note
     (told,) = slices.reviewed_slice([chosen])
     assert len(told.notes) == 1
