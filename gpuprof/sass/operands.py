@@ -169,12 +169,9 @@ def _words_read(instruction: Instruction, operand: str, *, is_addend: bool) -> i
 
 def _from(operand: str, count: int) -> list[str]:
     """Return so many registers from the one that an operand is; a predicate as it is; nothing of other operands."""
-    match = _NUMBERED.fullmatch(operand)
-    if match is None:
-        return []
-    kind, first = match[1], int(match[2])
+    kind, first = numbered(operand)
     last = first + (1 if kind.endswith("P") else count)
-    return [f"{kind}{number}" for number in range(first, min(last, _COUNTS[kind]))]
+    return [f"{kind}{number}" for number in range(first, min(last, _COUNTS.get(kind, 0)))]
 
 
 # Parts of operands
@@ -184,6 +181,13 @@ def _from(operand: str, count: int) -> list[str]:
 def named(operand: str) -> tuple[str, ...]:
     """Return the registers and predicates that an operand names: `R2` and `UR4` of `desc[UR4][R2.64]`."""
     return tuple(_NAMED.findall(operand))
+
+
+@lru_cache(maxsize=_KEPT)
+def numbered(operand: str) -> tuple[str, int]:
+    """Return the kind and number of a register or predicate, ("UR", 4); no kind for other operands."""
+    match = _NUMBERED.fullmatch(operand)
+    return (match[1], int(match[2])) if match else ("", 0)
 
 
 class AddressTerm(NamedTuple):
