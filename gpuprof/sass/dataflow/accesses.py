@@ -8,10 +8,9 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from gpuprof.sass.dataflow.definition_graph import AskedRequest, definition_graph
+from gpuprof.sass.dataflow.evaluation import has_rule
 from gpuprof.sass.dataflow.expressions import LANES, WORD, LinearExpr, signed, spread
-from gpuprof.sass.dataflow.first_iteration import FirstIteration
 from gpuprof.sass.dataflow.request_costs import Access, Holds
-from gpuprof.sass.dataflow.rules import has_rule
 from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.dataflow.warps import THREAD_INDICES, ThreadBlock
 from gpuprof.sass.flow.graph import graph_of
@@ -45,13 +44,13 @@ def accesses(
 
 
 def accesses_of(solution: Solution) -> tuple[Access, ...]:
-    """Return the accesses of one warp, known also if that is so in block 0 or in the first iteration alone."""
+    """Return the accesses of one warp, known also if that is so in block 0 alone."""
     definitions, warp = solution.definitions, solution.warp
     known: Known = {}
-    _note_all(("always", "first turn"), known, solution)
+    _note("always", known, solution)
     if solution.reads_block_index and any(access.offsets is None for access in known.values()):
         first = Solution(definitions, warp._replace(first=True), solution.constants)
-        _note_all(("block 0", "first turn of block 0"), known, first)
+        _note("block 0", known, first)
     return tuple(
         known.get((instruction.address, request.space), access_of(instruction, request, 0))
         for block in solution.graph.blocks
@@ -60,16 +59,9 @@ def accesses_of(solution: Solution) -> tuple[Access, ...]:
     )
 
 
-def _note_all(scopes: tuple[Holds, Holds], known: Known, solution: Solution) -> None:
-    if solution.settled:
-        _note(scopes[0], known, solution)
-        if solution.graph.loops:
-            _note(scopes[1], known, FirstIteration(solution))
-
-
 def _note(holds: Holds, known: Known, solution: Solution) -> None:
     """Add the accesses that the warp comes to, and the addresses of those that are not known yet."""
-    for asked in solution.definitions.asked:
+    for asked in solution.definitions.asked if solution.settled else ():
         key = asked.instruction.address, asked.request.space
         old = known.get(key)
         if old is None or old.offsets is None:

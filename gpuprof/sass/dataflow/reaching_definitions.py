@@ -80,6 +80,14 @@ class ReachingDefinitions:
             return self._beginning(block, name)
         return RegisterPlace(block, writers[nearest], name)
 
+    def instruction(self, place: RegisterPlace) -> Instruction:
+        """Return the instruction of a definition."""
+        return self._blocks[place.block][place.at]
+
+    def sources(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
+        """Return the definitions that one follows from."""
+        return self.needs(place) if place.at >= 0 else self.ways(place)
+
     def needs(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
         """Return the definitions that an instruction reads, with that of the value before if it may not run."""
         if place.at < 0:

@@ -13,7 +13,7 @@ from gpuprof.sass.dataflow.expressions import LANES
 from gpuprof.sass.requests import RequestKind, Space
 from gpuprof.units import SECTOR_BYTES
 
-Holds = Literal["always", "first turn", "block 0", "first turn of block 0"]
+Holds = Literal["always", "block 0"]
 
 _BANKS = 32
 _BANK_BYTES = 4
@@ -27,8 +27,7 @@ class Access(Struct, frozen=True):
     `offsets`: for each lane how far its address lies from that of lane 0, in bytes; None if that is not known.
     Lane 0's address is `start` more than a multiple of `alignment`, a power of two: larger than the memory if all
     of it is known, 1 if nothing is. `active`: the lanes that may take part; none if the warp never comes to the
-    instruction. `holds`: when that is so: in each iteration of the loops that the instruction is in, or in the first
-    of each; in every block of the grid, or in block 0.
+    instruction. `holds`: whether that is so in every block of the grid, or in block 0.
     """
 
     address: int

@@ -10,28 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
-from gpuprof.sass.dataflow.definition_graph import BEGIN, DefinitionGraph
+from gpuprof.sass.dataflow.definition_graph import DefinitionGraph
+from gpuprof.sass.dataflow.evaluation import join_name
 from gpuprof.sass.dataflow.expressions import (
-    MOST_TERMS,
     ONE,
     WORD_BITS,
     LinearExpr,
     Symbol,
-    SymbolKind,
-    Symbols,
     by_mask,
     exactly,
     lane_mask,
-    reduced,
     zero_bits,
 )
-from gpuprof.sass.dataflow.operand_reader import OperandReader, Result
+from gpuprof.sass.dataflow.operand_reader import OperandReader
 from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
-from gpuprof.sass.dataflow.rules import results
 from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.flow.graph import reconvergence
-from gpuprof.sass.instruction import JUMPS, Instruction
-from gpuprof.sass.requests import requests
+from gpuprof.sass.instruction import JUMPS
 
 _LEAST_STEPS = 20_000
 _STEPS_PER_NODE = 16
@@ -60,23 +55,24 @@ class Solver:
         self.warp = warp
         self.constants = constants
         self._every_path = every_path
-        self.symbols = Symbols()
+        self.evaluation = definitions.evaluation(constants)
+        self.symbols = self.evaluation.symbols
         self.active: dict[int, int] = {}
-        self._held: dict[RegisterPlace, LinearExpr] = {}
+        self._held: list[LinearExpr | None] = [None] * len(definitions.nodes)
         self._edges: dict[tuple[int, int], int] = {}
         self._joined: dict[RegisterPlace, int] = {}
         self._mixed: dict[int, frozenset[str] | None] = {}
         self._diverged: set[int] = set()
         self._closed: set[tuple[int, int]] = set()
-        self._results: tuple[object, Mapping[str, Result]] = (None, {})
         self._queue: list[int] = []
         self._queued: set[int] = set()
         self.settled = self._solve()
 
     def held(self, place: RegisterPlace) -> LinearExpr:
         """Return the value of a definition; of one that is not reached nothing is known."""
-        known = self._held.get(place)
-        return known if known is not None else self._named(place, None, "result")
+        number = self.definitions.numbers.get(place)
+        known = self._held[number] if number is not None else None
+        return known if known is not None else self.evaluation.named(place, None)
 
     def read_by(self, block: int, at: int, name: str) -> RegisterPlace:
         """Return the definition of a register that an instruction reads."""
@@ -85,7 +81,7 @@ class Solver:
     def reader(self, block: int, at: int, operands: Iterable[str]) -> OperandReader:
         """Return a reader of operands of an instruction."""
         known = {place.name: self.held(place) for place in self.definitions.read_in(block, at, operands)}
-        return self._reader(self.graph.blocks[block][at], known, self.active.get(block, 0))
+        return self.evaluation.reader(self.graph.blocks[block][at], known, self.active.get(block, 0), self.warp)
 
     def _solve(self) -> bool:
         for entry in self.graph.entries:
@@ -98,17 +94,17 @@ class Solver:
             if left < 0:
                 return False
             node = self.definitions.nodes[number]
-            if not isinstance(node, RegisterPlace):
-                kind, block = node
-                if kind == BEGIN:
-                    self._begin(block)
-                elif block in self.active:
-                    self._end(block)
-            elif node.block in self.active:
-                value = self._evaluate(node)
-                if value is not None and value != self._held.get(node):
-                    self._held[node] = value
-                    self._add(self.definitions.users.get(node, ()))
+            if node.place is None and number == self.definitions.of_block[node.block].start:
+                self._begin(node.block)
+            elif node.block not in self.active:
+                continue
+            elif node.place is None:
+                self._end(node.block)
+            else:
+                value = self._evaluate(node.place, node.reads)
+                if value is not None and value != self._held[number]:
+                    self._held[number] = value
+                    self._add(self.definitions.users[number])
         return True
 
     def _add(self, numbers: Iterable[int]) -> None:
@@ -129,16 +125,16 @@ class Solver:
     def _arriving(self, block: int) -> int:
         """Return the lanes that may come to a block."""
         active = self.warp.lanes if block in self.graph.entries else 0
-        for _, _, lanes in self._incoming(block):
+        for _, lanes in self._incoming(block):
             active |= lanes
         return active
 
-    def _incoming(self, block: int) -> Iterator[tuple[int, Solver, int]]:
-        """Yield the edges into a block that lanes may take: the number, whose values come with it, and the lanes."""
+    def _incoming(self, block: int) -> Iterator[tuple[int, int]]:
+        """Yield the edges into a block that lanes may take: the number, and the lanes."""
         for number, source in enumerate(self.definitions.reaching.before[block]):
             lanes = self._edges.get((source, block), 0)
             if lanes:
-                yield number, self, lanes
+                yield number, lanes
 
     def _end(self, block: int) -> None:
         """Pass the lanes that leave a block to its successors."""
@@ -175,8 +171,8 @@ class Solver:
     def _add_joins(self, block: int) -> None:
         nodes = self.definitions.nodes
         for number in self.definitions.of_block[block][1:-1]:
-            node = nodes[number]
-            if not isinstance(node, RegisterPlace) or node.at >= 0:
+            place = nodes[number].place
+            if place is None or place.at >= 0:
                 break
             self._add([number])
 
@@ -192,74 +188,27 @@ class Solver:
 
     # Values
 
-    def _evaluate(self, place: RegisterPlace) -> LinearExpr | None:
+    def _evaluate(self, place: RegisterPlace, reads: Sequence[int]) -> LinearExpr | None:
         if place.at < 0:
-            return self._join(place)
-        sources = self.definitions.sources(place)
-        known = [self.held(source) for source in sources]
-        active = self.active[place.block]
-        if not place.bare:
-            yes, no, guard = known
-            instruction = self.graph.blocks[place.block][place.at]
-            if "!" in (instruction.predicate or ""):
-                guard = ONE.plus(guard, -1)
-            return self._named(place, self.symbols.choose(guard, yes, no, active), "choice")
-        return self._result(place, {source.name: value for source, value in zip(sources, known, strict=True)}, active)
-
-    def _result(self, place: RegisterPlace, known: Mapping[str, LinearExpr], active: int) -> LinearExpr:
-        instruction = self.graph.blocks[place.block][place.at]
-        key = (place.block, place.at, known, active)
-        if self._results[0] != key:
-            reader = self._reader(instruction, known, active)
-            self._results = key, results(instruction, reader)
-        result = self._results[1].get(place.name)
-        held = result() if callable(result) else result
-        if held is not None and len(held.terms) > MOST_TERMS:
-            held = None
-        kind: SymbolKind = "result"
-        asked = requests(instruction)
-        if asked or instruction.name in {"LDC", "ULDC", "LDCU"}:
-            kind = "shared" if asked and asked[0].space == "shared" else "loaded"
-        return self._named(place, held, kind)
-
-    def _reader(self, instruction: Instruction, known: Mapping[str, LinearExpr], active: int) -> OperandReader:
-        return OperandReader(instruction, known, self.symbols, self.warp, self.constants, active)
-
-    def _named(self, place: RegisterPlace, held: LinearExpr | None, kind: SymbolKind) -> LinearExpr:
-        """Return a value with a symbol for its unknown part."""
-        if held is not None and held.align == WORD_BITS:
-            return held
-        varies = held is None and not place.name.startswith("U")
-        instruction = self.graph.blocks[place.block][place.at] if place.at >= 0 else None
-        name = (
-            f"{instruction.address:x} {place.name}" if instruction is not None else f"{kind} {place.block} {place.name}"
-        )
-        symbol = Symbol(
-            kind=kind,
-            varies=varies,
-            block=place.block,
-            address=instruction.address if instruction is not None else None,
-            reads=self.definitions.sources(place),
-            place=place,
-        )
-        align = held.align if held is not None else 0
-        rest = self.symbols.new(_name(name, place, varies=varies), symbol, 1 << align)
-        return rest if held is None else LinearExpr(reduced(held.lanes, align), held.terms).plus(rest)
+            return self._join(place, reads)
+        read = tuple([known for number in reads if (known := self._held[number]) is not None])
+        if len(read) < len(reads):
+            read = tuple(map(self.held, self.definitions.sources(place)))
+        return self.evaluation.value(place, read, self.active[place.block], self.warp)
 
     # Joins
 
-    def _join(self, place: RegisterPlace) -> LinearExpr | None:
-        ways = self.definitions.reaching.ways(place)
+    def _join(self, place: RegisterPlace, ways: Sequence[int]) -> LinearExpr | None:
         if not ways:
             return self._start(place)
-        old = self._held.get(place)
+        old = self._held[self.definitions.numbers[place]]
         if self._joined.get(place) == _BOTTOM:
             return old
-        parts = {
-            number: (known._held[ways[number]], lanes)
-            for number, known, lanes in self._incoming(place.block)
-            if ways[number] in known._held
-        }
+        parts = {}
+        for number, lanes in self._incoming(place.block):
+            known = self._held[ways[number]]
+            if known is not None:
+                parts[number] = known, lanes
         if not parts:
             return None
         if self._is_mixed(place) and not self._moves_alike(place.block, parts):
@@ -270,7 +219,7 @@ class Solver:
             met = self._met(place, [value for value, _ in parts.values()])
         if met is None:
             self._joined[place] = _BOTTOM
-        return self._named(place, met, "join")
+        return self.evaluation.named(place, met)
 
     def _start(self, place: RegisterPlace) -> LinearExpr:
         """Return the value of a register that nothing was written to, or that a function may have written."""
@@ -298,7 +247,7 @@ class Solver:
 
     def _met(self, place: RegisterPlace, values: Sequence[LinearExpr]) -> LinearExpr | None:
         """Return values that all lanes have together: the first, and a multiple of what the others differ by."""
-        own = _name(f"join {place.block} {place.name}", place, varies=False)
+        own = f"{join_name(place)} in all lanes"
         first = next((value for value in values if not any(name == own for name, _ in value.terms)), values[0])
         align = self._joined.get(place, WORD_BITS)
         for value in values:
@@ -335,9 +284,3 @@ class Solver:
         """Return whether a symbol is of a loop that does not contain a block: it may differ in each iteration."""
         around = self.graph.loops_around.get(self.symbols.of[name].block, ())
         return any(block not in self.graph.loops[header] for header in around)
-
-
-def _name(name: str, place: RegisterPlace, *, varies: bool) -> str:
-    if not place.bare:
-        name = f"{name} or not"
-    return name if varies else f"{name} in all lanes"

@@ -194,7 +194,7 @@ def _special(instruction: Instruction, reader: OperandReader) -> Results | None:
     if name in _INDICES:
         known = thread_indices(reader.warp)[_INDICES.index(name)]
         if known is None:
-            return [(target, reader.symbols.new(source, Symbol(kind="lanes", varies=True)))]
+            return [(target, reader.symbols.new(f"{source} in each lane", Symbol(kind="lanes", varies=True)))]
         if known.align < WORD_BITS:
             rest = reader.symbols.new(source, Symbol(kind="launch"), 1 << known.align)
             known = rest.plus(LinearExpr(known.lanes))

@@ -1,0 +1,174 @@
+"""The values that instructions write, by those that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from gpuprof.sass.dataflow.expressions import (
+    MOST_TERMS,
+    ONE,
+    UNIFORM,
+    WORD_BITS,
+    LinearExpr,
+    Symbol,
+    SymbolKind,
+    Symbols,
+    reduced,
+    uniform_of,
+)
+from gpuprof.sass.dataflow.operand_reader import OperandReader, Result, Results, Rule
+from gpuprof.sass.dataflow.reaching_definitions import ReachingDefinitions, RegisterPlace, registers_read
+from gpuprof.sass.dataflow.sum_rules import SUM_RULES
+from gpuprof.sass.dataflow.warps import ThreadBlock
+from gpuprof.sass.dataflow.word_rules import WORD_RULES
+from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.operands import written
+from gpuprof.sass.requests import LaneRequest, requests
+from gpuprof.sass.writes import LANE_BY_LANE, first_register, may_write
+
+_MOST_KEPT = 1 << 16
+_ANY = ThreadBlock((0, 0, 0))
+_RULES: Mapping[str, Rule] = {**SUM_RULES, **WORD_RULES}
+_LOADS_CONSTANTS = {"LDC", "ULDC", "LDCU"}
+
+
+class Evaluation:
+    """The values of instructions of one kernel, for all of its warps.
+
+    Two thirds of what a further warp reads is what other warps have read: then so is what it writes.
+    """
+
+    def __init__(self, reaching: ReachingDefinitions, constants: Mapping[int, int]) -> None:
+        self.symbols = Symbols()
+        self.constants = constants
+        self._reaching = reaching
+        self._known = lru_cache(maxsize=_MOST_KEPT)(self._evaluated)
+        self._results = lru_cache(maxsize=1)(self._all_results)
+        self._unknown: dict[tuple[RegisterPlace, bool], str] = {}
+
+    def value(self, place: RegisterPlace, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock) -> LinearExpr:
+        """Return what an instruction writes by the values that it reads, in the order of the definitions it needs.
+
+        Special registers alone depend on the warp, and instructions that read these read nothing else.
+        """
+        return self._known(place, read, active, _ANY if read else warp)
+
+    def _evaluated(
+        self, place: RegisterPlace, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock
+    ) -> LinearExpr:
+        if not place.bare:
+            yes, no, guard = read
+            if "!" in (self._reaching.instruction(place).predicate or ""):
+                guard = ONE.plus(guard, -1)
+            return self.named(place, self.symbols.choose(guard, yes, no, active))
+        result = self._results(place.block, place.at, read, active, warp).get(place.name)
+        held = result() if callable(result) else result
+        return self.named(place, held if held is None or len(held.terms) <= MOST_TERMS else None)
+
+    def _all_results(
+        self, block: int, at: int, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock
+    ) -> Mapping[str, Result]:
+        place = RegisterPlace(block, at, "")
+        names = [source.name for source in self._reaching.needs(place)]
+        instruction = self._reaching.instruction(place)
+        return results(instruction, self.reader(instruction, dict(zip(names, read, strict=True)), active, warp))
+
+    def reader(
+        self, instruction: Instruction, known: Mapping[str, LinearExpr], active: int, warp: ThreadBlock
+    ) -> OperandReader:
+        """Return a reader of the operands of an instruction."""
+        return OperandReader(instruction, known, self.symbols, warp, self.constants, active)
+
+    def named(self, place: RegisterPlace, held: LinearExpr | None) -> LinearExpr:
+        """Return a value with a symbol for its unknown part."""
+        if held is not None and held.align == WORD_BITS:
+            return held
+        varies = held is None and not place.name.startswith("U")
+        name = self._unknown.get((place, varies))
+        if name is None:
+            name = self._unknown[place, varies] = self._new_symbol(place, varies=varies)
+        if held is None:
+            return LinearExpr(0, ((name, 1),))
+        rest = LinearExpr(0, ((name, 1 << held.align),))
+        return LinearExpr(reduced(held.lanes, held.align), held.terms).plus(rest)
+
+    def _new_symbol(self, place: RegisterPlace, *, varies: bool) -> str:
+        instruction = self._reaching.instruction(place) if place.at >= 0 else None
+        kind = _kind(place, instruction)
+        name = join_name(place) if instruction is None else f"{instruction.address:x} {place.name}"
+        if not place.bare:
+            name = f"{name} or not"
+        if not varies:
+            name = f"{name} in all lanes"
+        self.symbols.of[name] = Symbol(
+            kind=kind,
+            varies=varies,
+            block=place.block,
+            address=instruction.address if instruction is not None else None,
+            reads=self._reaching.sources(place),
+            place=place,
+        )
+        return name
+
+
+def _kind(place: RegisterPlace, instruction: Instruction | None) -> SymbolKind:
+    if instruction is None:
+        return "join"
+    if not place.bare:
+        return "choice"
+    asked = requests(instruction)
+    if asked or instruction.name in _LOADS_CONSTANTS:
+        return "shared" if asked and asked[0].space == "shared" else "loaded"
+    return "result"
+
+
+def join_name(place: RegisterPlace) -> str:
+    """Return the name of what a register begins a block with."""
+    return f"join {place.block} {place.name}"
+
+
+def results(instruction: Instruction, reader: OperandReader) -> dict[str, Result]:
+    """Return the values that an instruction writes in the lanes in which it runs."""
+    writes = _by_rule(instruction, reader)
+    if writes is not None:
+        return dict(writes)
+    unknown: dict[str, Result] = dict.fromkeys(may_write(instruction))
+    if instruction.name in LANE_BY_LANE:
+        views = (reader.symbols.lanes_of(reader.register(name)) for name in registers_read(instruction))
+        unknown |= dict.fromkeys(written(instruction), uniform_of(views))
+    elif _loads_from_one_place(instruction, reader):
+        unknown |= {name: UNIFORM for name in unknown if "P" not in name}
+    return unknown
+
+
+def _by_rule(instruction: Instruction, reader: OperandReader) -> Results | None:
+    """Return the results by a rule; None also if they lack the first register that is written."""
+    rule = _RULES.get(instruction.name) or _RULES.get(instruction.name.removeprefix("U"))
+    try:
+        writes = rule(instruction, reader) if rule else None
+    except (ValueError, IndexError):  # more or fewer operands than the rule knows
+        return None
+    first = first_register(instruction)
+    return writes if writes and (not first or any(name == first[0] for name, _ in writes)) else None
+
+
+def has_rule(instruction: Instruction) -> bool:
+    """Return whether the values of single lanes lead to results that are known."""
+    return instruction.name != "SHFL" and (
+        instruction.name in _RULES or instruction.name.removeprefix("U") in _RULES or bool(requests(instruction))
+    )
+
+
+def _loads_from_one_place(instruction: Instruction, reader: OperandReader) -> bool:
+    """Return whether all lanes load from one address of a space in which it is the same place for all."""
+    request = _load_of_a_register(instruction)
+    where = reader.symbols.lanes_of(reader.address(request.operand)) if request is not None else None
+    return where is not None and isinstance(where.lanes, int)
+
+
+def _load_of_a_register(instruction: Instruction) -> LaneRequest | None:
+    request, *more = requests(instruction) or (None,)
+    if request is None or more or instruction.name == "LDSM":
+        return None
+    return request if request.kind == "load" and request.space in {"global", "shared"} else None
