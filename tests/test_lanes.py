@@ -291,16 +291,6 @@ def test_a_loop_moves_all_lanes_alike() -> None:
     assert access.holds == "always"
 
 
-def test_a_loop_that_moves_lanes_apart_is_known_in_its_first_turn() -> None:
-    """s[lane ^ turn], and s[lane * turn] with a turn that doubles."""
-    for step in ("LOP3.LUT R3, R1, R2, RZ, 0x3c, !PT", "IMAD R3, R1, R2, RZ"):
-        lines = (TID, "MOV R2, 0x1", step, "LDS R9, [R3.X4]", "IADD3 R2, R2, R2, RZ",
-                 "ISETP.LE.AND P0, PT, R2, 0x10, PT", "@P0 BRA 0x20", "EXIT")  # fmt: skip
-        access = accesses(sass(*lines), (32, 1, 1), {})[0]
-        assert access.holds == "first turn"
-        assert ways(access) == 1
-
-
 def test_lanes_that_part_are_put_together_again_where_that_is_known() -> None:
     """R0 = tid < 16 ? tid : 2 * tid, by jumps."""
     lines = (TID, "ISETP.LT.AND P0, PT, R1, 0x10, PT", "BSSY B0, 0x70", "@P0 BRA 0x60", "IMAD R0, R1, 0x2, RZ",

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 
-from msgspec.structs import replace
-
 from gpuprof.sass.dataflow.definition_graph import AskedRequest, definition_graph
 from gpuprof.sass.dataflow.evaluation import has_rule
-from gpuprof.sass.dataflow.expressions import LANES, WORD, LinearExpr, signed, spread
+from gpuprof.sass.dataflow.expressions import LANES, WORD, LinearExpr, spread
 from gpuprof.sass.dataflow.request_costs import Access, Holds
 from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.dataflow.warps import THREAD_INDICES, ThreadBlock
@@ -159,30 +157,38 @@ def _is_undecided(solution: Solution, flag: LinearExpr) -> bool:
 
 def _access(solution: Solution, asked: AskedRequest, holds: Holds) -> Access:
     active = solution.running(asked.block, asked.at) & (asked.request.lanes or _ALL)
-    unknown = access_of(asked.instruction, asked.request, active)
     where = solution.symbols.lanes_of(solution.address(asked)) if asked.request.lanes and active else None
-    if where is None:
-        return unknown
-    first, *_ = lanes = spread(where.lanes)
-    return replace(
-        unknown,
-        offsets=tuple([signed((lane - first) % WORD) for lane in lanes]),
-        start=first % (1 << where.align),
-        alignment=1 << where.align,
-        holds=holds,
-    )
+    return access_of(asked.instruction, asked.request, active, where, holds)
 
 
-def access_of(instruction: Instruction, request: LaneRequest, active: int = _ALL) -> Access:
-    """Return an access of these lanes whose addresses are not known."""
+def access_of(
+    instruction: Instruction,
+    request: LaneRequest,
+    active: int = _ALL,
+    where: LinearExpr | None = None,
+    holds: Holds = "always",
+) -> Access:
+    """Return an access of these lanes, with the view of its address without symbols if that is known."""
+    lanes = spread(where.lanes) if where is not None else (0,)
+    first, align = lanes[0], where.align if where is not None else 0
     return Access(
         address=instruction.address,
         opcode=instruction.opcode,
         space=request.space,
         kind=request.kind,
         width_bytes=request.width_bytes,
+        offsets=_offsets(lanes) if where is not None else None,
+        start=first % (1 << align),
+        alignment=1 << align,
         active=_lanes_of(active),
+        holds=holds if where is not None else "always",
     )
+
+
+def _offsets(lanes: Sequence[int]) -> tuple[int, ...]:
+    """Return how far each lane is from the first."""
+    half, first = WORD // 2, lanes[0]
+    return tuple([(lane - first + half) % WORD - half for lane in lanes])
 
 
 @lru_cache(maxsize=1 << 8)

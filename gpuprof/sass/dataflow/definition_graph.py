@@ -27,11 +27,10 @@ class AskedRequest(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A definition, or the beginning or the end of a block; and the numbers of the definitions that it follows from."""
+    """A definition; without a place the beginning or the end of a block."""
 
     block: int
     place: RegisterPlace | None
-    reads: tuple[int, ...]
 
 
 class DefinitionGraph:
@@ -105,24 +104,25 @@ class DefinitionGraph:
         by_block: dict[int, list[RegisterPlace]] = {}
         for place in places:
             by_block.setdefault(place.block, []).append(place)
-        whole: list[tuple[int, RegisterPlace | None]] = []
+        self.nodes: list[Node] = []
         self.of_block: dict[int, range] = {}
         """The numbers of a block's nodes: its beginning, its definitions, its end."""
+        self.numbers: dict[RegisterPlace, int] = {}
         for block in self.order:
-            first = len(whole)
+            first = len(self.nodes)
             own = sorted(by_block.get(block, ()), key=lambda place: (place.at, not place.bare, place.name))
-            whole += [(block, None), *((block, place) for place in own), (block, None)]
-            self.of_block[block] = range(first, len(whole))
-        self.numbers = {place: number for number, (_, place) in enumerate(whole) if place is not None}
-        self.nodes: list[Node] = []
-        self.users: list[list[int]] = [[] for _ in whole]
-        for number, (block, place) in enumerate(whole):
-            reads = self._read_by_node(number, block, place)
-            self.nodes.append(Node(block, place, reads))
+            self.numbers.update({place: first + 1 + index for index, place in enumerate(own)})
+            self.nodes += [Node(block, None), *(Node(block, place) for place in own), Node(block, None)]
+            self.of_block[block] = range(first, len(self.nodes))
+        self.reads: list[tuple[int, ...]] = [self._read_by_node(number) for number in range(len(self.nodes))]
+        """The numbers of the definitions that each node follows from."""
+        self.users: list[list[int]] = [[] for _ in self.nodes]
+        for number, reads in enumerate(self.reads):
             for source in reads:
                 self.users[source].append(number)
 
-    def _read_by_node(self, number: int, block: int, place: RegisterPlace | None) -> tuple[int, ...]:
+    def _read_by_node(self, number: int) -> tuple[int, ...]:
+        block, place = self.nodes[number]
         if place is not None:
             return tuple([self.numbers[source] for source in self.sources(place)])
         if number == self.of_block[block].start:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from gpuprof.sass.dataflow.expressions import (
     MOST_TERMS,
@@ -28,7 +27,6 @@ from gpuprof.sass.requests import LaneRequest, requests
 from gpuprof.sass.writes import LANE_BY_LANE, first_register, may_write
 
 _MOST_KEPT = 1 << 16
-_ANY = ThreadBlock((0, 0, 0))
 _RULES: Mapping[str, Rule] = {**SUM_RULES, **WORD_RULES}
 _LOADS_CONSTANTS = {"LDC", "ULDC", "LDCU"}
 
@@ -43,8 +41,8 @@ class Evaluation:
         self.symbols = Symbols()
         self.constants = constants
         self._reaching = reaching
-        self._known = lru_cache(maxsize=_MOST_KEPT)(self._evaluated)
-        self._results = lru_cache(maxsize=1)(self._all_results)
+        self._known: dict[tuple[object, ...], LinearExpr] = {}
+        self._results: tuple[object, Mapping[str, Result]] = (None, {})
         self._unknown: dict[tuple[RegisterPlace, bool], str] = {}
 
     def value(self, place: RegisterPlace, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock) -> LinearExpr:
@@ -52,7 +50,13 @@ class Evaluation:
 
         Special registers alone depend on the warp, and instructions that read these read nothing else.
         """
-        return self._known(place, read, active, _ANY if read else warp)
+        key = (place, read, active) if read else (place, active, warp)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            known = self._known[key] = self._evaluated(place, read, active, warp)
+        return known
 
     def _evaluated(
         self, place: RegisterPlace, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock
@@ -62,17 +66,20 @@ class Evaluation:
             if "!" in (self._reaching.instruction(place).predicate or ""):
                 guard = ONE.plus(guard, -1)
             return self.named(place, self.symbols.choose(guard, yes, no, active))
-        result = self._results(place.block, place.at, read, active, warp).get(place.name)
+        result = self._all_results(place, read, active, warp).get(place.name)
         held = result() if callable(result) else result
         return self.named(place, held if held is None or len(held.terms) <= MOST_TERMS else None)
 
     def _all_results(
-        self, block: int, at: int, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock
+        self, place: RegisterPlace, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock
     ) -> Mapping[str, Result]:
-        place = RegisterPlace(block, at, "")
-        names = [source.name for source in self._reaching.needs(place)]
-        instruction = self._reaching.instruction(place)
-        return results(instruction, self.reader(instruction, dict(zip(names, read, strict=True)), active, warp))
+        """Return all that the instruction of a definition writes; that of the last one is kept."""
+        key = place.block, place.at, read, active, warp
+        if self._results[0] != key:
+            instruction = self._reaching.instruction(place)
+            known = {source.name: value for source, value in zip(self._reaching.needs(place), read, strict=True)}
+            self._results = key, results(instruction, self.reader(instruction, known, active, warp))
+        return self._results[1]
 
     def reader(
         self, instruction: Instruction, known: Mapping[str, LinearExpr], active: int, warp: ThreadBlock

@@ -38,6 +38,8 @@ class Solution(Solver):
     def running(self, block: int, at: int) -> int:
         """Return the lanes that may run an instruction."""
         active = self.active.get(block, 0)
+        if self.graph.blocks[block][at].predicate is None:
+            return active
         mask = lane_mask(self.symbols.lanes_of(self.guard(block, at)))
         return active if mask is None else active & mask
 

@@ -101,7 +101,7 @@ class Solver:
             elif node.place is None:
                 self._end(node.block)
             else:
-                value = self._evaluate(node.place, node.reads)
+                value = self._evaluate(node.place, self.definitions.reads[number])
                 if value is not None and value != self._held[number]:
                     self._held[number] = value
                     self._add(self.definitions.users[number])

@@ -16,7 +16,6 @@ from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, addres
 from gpuprof.sass.dataflow.definition_graph import definition_graph
 from gpuprof.sass.dataflow.expressions import LANES
 from gpuprof.sass.dataflow.launch_constants import constants_for
-from gpuprof.sass.dataflow.request_costs import Access
 from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.flow.graph import graph_of
@@ -118,7 +117,7 @@ def _walked(launch: LaunchedCode) -> tuple[KernelAddresses, Mapping[int, Sequenc
         return None
     lanes = {}
     for access in accesses_of(solution):
-        if access.offsets is not None and _is_typical(access, addresses):
+        if access.offsets is not None and (access.address, access.space) in addresses.of:
             lanes[access.address] = tuple(compress(access.offsets, access.active))
     return addresses, lanes
 
@@ -140,12 +139,6 @@ def _most_unused(item: LaneAddress | None, lanes: Sequence[int], request: LaneRe
     for begin in begins:
         sectors |= {begin // SECTOR_BYTES, (begin + width - 1) // SECTOR_BYTES}
     return min(apart, len(sectors) - len(begins) * width / SECTOR_BYTES + ends)
-
-
-def _is_typical(access: Access, addresses: KernelAddresses) -> bool:
-    """Return whether an access is alike in each iteration, unless loaded values change it."""
-    item = addresses.of.get((access.address, access.space))
-    return item is not None and not (access.holds.startswith("first turn") and addresses.looked_up(item) is not False)
 
 
 def shapes_of(addresses: KernelAddresses, lanes: Mapping[int, Sequence[int]]) -> Mapping[int, LaneShape]:
