@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.model.recorded import Dim3
-from gpuprof.sass.dataflow.accesses import accesses
+from gpuprof.sass.dataflow.accesses import accesses_of
 from gpuprof.sass.dataflow.expressions import spread
 from gpuprof.sass.dataflow.launch_constants import (
     POINTER,
@@ -22,6 +22,7 @@ from gpuprof.sass.dataflow.warps import ThreadBlock, any_warp, thread_indices
 from gpuprof.sass.flow.loops import jumping_calls
 from gpuprof.sass.instruction import Instruction, parse_sass
 from tests.cuda_tools import needs_cuda_wheels
+from tests.followed_code import accesses, solution_of
 from tests.reviewed_code import compiled_cases
 from tests.table import each_row
 
@@ -47,7 +48,7 @@ def only(
 def held(*lines: str, block: tuple[int, int, int] = (256, 1, 1)) -> tuple[int, ...] | None:
     """What R0 holds in each lane, by the exact shared address that it is used as; None where it is not exact."""
     access = only(*lines, "LDS R9, [R0]", block=block)
-    if access.offsets is None or access.alignment < 1 << 32 or access.holds != "always":
+    if access.offsets is None or access.alignment < 1 << 32:
         return None
     return tuple((access.start + offset) % (1 << 32) for offset in access.offsets)
 
@@ -185,8 +186,6 @@ def test_calls_keep_what_they_cannot_write() -> None:
              "MOV R2, R8", "RET.REL.NODEC R4 0x0")  # fmt: skip
     first, second = accesses(sass(*lines), (32, 1, 1), {})
     assert (ways(first), ways(second)) == (1, None)
-    access = only(TID, "LDS R9, [R1.X4]", "BRX R2 -0x100")
-    assert (access.offsets, access.runs) == (None, True)
 
 
 # Values that are the same for all lanes
@@ -195,7 +194,7 @@ def test_calls_keep_what_they_cannot_write() -> None:
 def offsets(*lines: str, constants: Mapping[int, int] | None = None) -> tuple[int, ...] | None:
     """The lanes' differences for an address in R0, in any block and any turn."""
     access = only(*lines, "LDS R9, [R0]", constants=constants)
-    return access.offsets if access.holds == "always" else None
+    return access.offsets
 
 
 def test_what_is_the_same_for_all_lanes_leaves_their_differences_known() -> None:
@@ -203,8 +202,10 @@ def test_what_is_the_same_for_all_lanes_leaves_their_differences_known() -> None
     assert offsets(TID, "LDC R2, c[0x0][0x210]", "IADD3 R0, R2, R1, R1") == tuple(2 * lane for lane in LANES)
     assert offsets(TID, "IADD3 R0, R1, c[0x0][0x160], RZ") == tuple(LANES)
     assert offsets(TID, "LDC R2, c[0x0][0x210]", "IMAD R0, R2, R1, RZ") is None
-    access = only(TID, CTAID, "IMAD R0, R2, R1, R1", "LDS R9, [R0]")
-    assert (access.holds, access.offsets) == ("block 0", tuple(LANES))
+    lines = (TID, CTAID, "IMAD R0, R2, R1, R1", "LDS R9, [R0]", "EXIT")
+    assert only(*lines).offsets is None
+    (access,) = accesses_of(solution_of(sass(*lines), ThreadBlock((256, 1, 1)), {})).values()
+    assert access.offsets == tuple(LANES)  # in block 0
     assert offsets(TID, CTAID, "IMAD.WIDE R4, R2, 0x4, c[0x0][0x160]", "LDG.E R3, [R4.64]", "IADD R0, R3, R1") == tuple(
         LANES
     )
@@ -288,7 +289,6 @@ def test_a_loop_moves_all_lanes_alike() -> None:
     constants = constants_for("sm_80", (256, 1, 1), None, [POINTER])
     access = accesses(sass(*loop, "@P0 BRA 0x20", "EXIT"), (256, 1, 1), constants)[0]
     assert (access.offsets, access.start, access.alignment) == (tuple(4 * lane for lane in LANES), 4, 256)
-    assert access.holds == "always"
 
 
 def test_lanes_that_part_are_put_together_again_where_that_is_known() -> None:
@@ -308,7 +308,7 @@ def test_a_counter_stays_known_if_lanes_skip_the_rest_of_an_iteration() -> None:
     end = ("IADD3 R2, R2, 0x80, RZ", "@P0 BRA 0x20", "FADD R5, R5, R4", "ISETP.LT.AND P1, PT, R2, UR4, PT",
            "@P1 BRA 0x20", "EXIT")  # fmt: skip
     access = accesses(sass(*begin, *end), (32, 1, 1), {})[0]
-    assert (access.offsets, access.holds) == (tuple(LANES), "always")
+    assert access.offsets == tuple(LANES)
 
 
 def test_lanes_that_left_are_not_counted() -> None:
@@ -518,7 +518,8 @@ def of_kernel(target: str, name: str, block: Dim3 = (256, 1, 1), n: int | None =
     code = compiled_cases(SOURCE.replace("STATEMENTS", STATEMENTS), target)[name].code
     pointers = [POINTER] if name == "expressions" else [POINTER, POINTER]
     constants = constants_for(target, block, (64, 1, 1), [*pointers, ArgumentBytes(4, n)])
-    return sorted((access for access in accesses(code, block, constants) if access.runs), key=lambda item: item.address)
+    known = accesses_of(solution_of(code, ThreadBlock(block), constants))
+    return sorted(known.values(), key=lambda item: item.address)
 
 
 def costs(listed: Sequence[Access], space: str, kind: str) -> dict[int | None, int]:
@@ -542,7 +543,6 @@ def test_compiled_kernels_cost_what_their_sources_say(target: str) -> None:
     ):
         listed = of_kernel(target, name)
         assert (costs(listed, "global", "load"), costs(listed, "global", "store")) == (loads, stores), name
-        assert {access.holds for access in listed} == {"always"}, name
     for name, load in (("transposed", 32), ("padded", 1), ("swizzled", 1)):
         listed = of_kernel(target, name, (32, 8, 1))
         assert (set(costs(listed, "shared", "store")), set(costs(listed, "shared", "load"))) == ({1}, {load}), name

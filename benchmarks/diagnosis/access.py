@@ -7,9 +7,13 @@ from collections.abc import Iterator, Mapping
 from benchmarks.diagnosis.agree import scalar
 from benchmarks.diagnosis.case import Case, Room
 from benchmarks.diagnosis.compiled import CompiledKernel
-from gpuprof.sass.dataflow.accesses import accesses
+from gpuprof.sass.dataflow.accesses import accesses_of as accesses_by_values
+from gpuprof.sass.dataflow.definition_graph import definition_graph
 from gpuprof.sass.dataflow.launch_constants import POINTER, ArgumentBytes, constants_for
 from gpuprof.sass.dataflow.request_costs import Access
+from gpuprof.sass.dataflow.solution import Solution
+from gpuprof.sass.dataflow.warps import ThreadBlock
+from gpuprof.sass.flow.graph import graph_of
 
 _BYTES = {"u64": 8, "f64": 8, "u32": 4, "i32": 4, "f32": 4}
 _WHOLE = ("u32", "u64", "i32")
@@ -22,7 +26,10 @@ def accesses_of(
     sizes = case.sized(rooms[case.entries[0]])
     shape = case.launches[entry].shape(sizes, rooms[entry])
     constants = constants_for(target, shape.block, shape.grid, tuple(_arguments(case, sizes)))
-    return accesses(kernel.code, shape.block, constants)
+    graph = graph_of(kernel.code)
+    if graph is None:
+        return ()
+    return tuple(accesses_by_values(Solution(definition_graph(graph), ThreadBlock(shape.block), constants)).values())
 
 
 def _arguments(case: Case, sizes: Mapping[str, int]) -> Iterator[ArgumentBytes]:

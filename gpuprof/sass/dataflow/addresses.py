@@ -8,11 +8,9 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from gpuprof.sass.dataflow.definition_graph import AskedRequest, definition_graph
+from gpuprof.sass.dataflow.definition_graph import AskedRequest
 from gpuprof.sass.dataflow.expressions import LANE, WORD, Lanes, LinearExpr, Symbol, signed, spread
 from gpuprof.sass.dataflow.solution import Solution
-from gpuprof.sass.dataflow.warps import ANY_ROWS, ThreadBlock
-from gpuprof.sass.flow.graph import graph_of
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.requests import LaneRequest, Space
 
@@ -150,20 +148,6 @@ class KernelAddresses:
         """Return the kinds of the unknowns by which lanes differ; those of spilled values are not known."""
         leaves = [leaf for leaf in map(self.symbol, self.leaves(name)) if leaf.varies]
         return frozenset("local" if self._names.get(leaf.address) == "LDL" else leaf.kind for leaf in leaves)
-
-
-def lane_addresses(
-    code: Sequence[Instruction],
-    block: tuple[int, int, int] | None,
-    constants: Mapping[int, int],
-    spaces: frozenset[str] = frozenset({"global", "generic", "shared"}),
-) -> KernelAddresses | None:
-    """Return the terms of the addresses of a kernel's memory instructions; None if its jumps are not known."""
-    graph = graph_of(code)
-    if graph is None:
-        return None
-    warp = ThreadBlock(block) if block is not None else ANY_ROWS
-    return addresses_of(Solution(definition_graph(graph), warp, constants), spaces)
 
 
 def addresses_of(

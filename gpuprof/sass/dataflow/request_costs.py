@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Literal
 
 from msgspec import Struct
 
 from gpuprof.sass.dataflow.expressions import LANES
 from gpuprof.sass.requests import RequestKind, Space
 from gpuprof.units import SECTOR_BYTES
-
-Holds = Literal["always", "block 0"]
 
 _BANKS = 32
 _BANK_BYTES = 4
@@ -27,7 +24,7 @@ class Access(Struct, frozen=True):
     `offsets`: for each lane how far its address lies from that of lane 0, in bytes; None if that is not known.
     Lane 0's address is `start` more than a multiple of `alignment`, a power of two: larger than the memory if all
     of it is known, 1 if nothing is. `active`: the lanes that may take part; none if the warp never comes to the
-    instruction. `holds`: whether that is so in every block of the grid, or in block 0.
+    instruction.
     """
 
     address: int
@@ -39,7 +36,6 @@ class Access(Struct, frozen=True):
     start: int = 0
     alignment: int = 1
     active: tuple[bool, ...] = (True,) * LANES
-    holds: Holds = "always"
 
     @property
     def runs(self) -> bool:

@@ -7,16 +7,14 @@ machine code: of a loop that the compiler unrolled four times there is one itera
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gpuprof.sass.dataflow.definition_graph import definition_graph
 from gpuprof.sass.dataflow.expressions import WORD, LinearExpr, number_of, signed
 from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
 from gpuprof.sass.dataflow.solution import Solution
-from gpuprof.sass.dataflow.warps import ANY_ROWS
-from gpuprof.sass.flow.graph import ENDS, graph_of
+from gpuprof.sass.flow.graph import ENDS
 from gpuprof.sass.instruction import Instruction
 
 _OPPOSITE = {"LT": "GE", "GE": "LT", "LE": "GT", "GT": "LE", "EQ": "NE", "NE": "EQ"}
@@ -26,19 +24,8 @@ _BRANCHES = {"BRA", "BRA.U", "CALL.REL.NOINC"}
 _END_THREADS = {*ENDS, "BREAK", "BPT"}
 
 
-def trip_counts(code: Sequence[Instruction], constants: Mapping[int, int]) -> dict[int, int]:
-    """Return how often loops run each time that they are entered, by the address of the header, if that is known.
-
-    `constants` are the known bytes of constant bank 0 by their offset.
-    """
-    graph = graph_of(code)
-    if graph is None or not graph.loops:
-        return {}
-    return trip_counts_of(Solution(definition_graph(graph), ANY_ROWS, constants))
-
-
 def trip_counts_of(solution: Solution) -> dict[int, int]:
-    """Return the same by the values of registers, on every path."""
+    """Return how often loops run each time that they are entered, by the address of the header, if that is known."""
     solution = solution.of_every_path()
     graph = solution.graph
     counts = {}

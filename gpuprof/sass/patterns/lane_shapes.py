@@ -116,7 +116,7 @@ def _walked(launch: LaunchedCode) -> tuple[KernelAddresses, Mapping[int, Sequenc
     if not addresses.of:
         return None
     lanes = {}
-    for access in accesses_of(solution):
+    for access in accesses_of(solution).values():
         if access.offsets is not None and (access.address, access.space) in addresses.of:
             lanes[access.address] = tuple(compress(access.offsets, access.active))
     return addresses, lanes
