@@ -9,14 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.diagnosis.access import POINTER, ArgumentBytes, constants_for
 from gpuprof.model.recorded import Dim3
 from gpuprof.sass.dataflow.accesses import accesses_of
 from gpuprof.sass.dataflow.expressions import spread
-from gpuprof.sass.dataflow.launch_constants import (
-    POINTER,
-    ArgumentBytes,
-    constants_for,
-)
 from gpuprof.sass.dataflow.request_costs import Access, sectors, wavefronts, ways
 from gpuprof.sass.dataflow.warps import ThreadBlock, any_warp, thread_indices
 from gpuprof.sass.flow.loops import jumping_calls

@@ -19,6 +19,7 @@ from gpuprof.sass.dataflow.expressions import (
     per_lane,
     uniform_of,
 )
+from gpuprof.sass.dataflow.launch_constants import bank_offset
 from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import address_terms, named
@@ -28,8 +29,6 @@ _OPERAND = re.compile(
     r"(?:\.reuse)?"
 )
 _FLAG = re.compile(r"(?P<not>!?)(?P<name>U?P(?:\d+|T))(?:\.reuse)?")
-_BANK_0 = re.compile(r"c\[0x0\]\[(?:U?RZ\+?)?(?P<offset>0x[0-9a-f]+)?\]")
-"""`c[0x0][RZ]` is how nvdisasm prints the first word, blockDim.x on sm_90 and older."""
 
 
 class _Form(Struct, frozen=True):
@@ -48,13 +47,6 @@ def _form_of(operand: str) -> _Form | None:
         return None
     register = f"{match['register']}{match['number']}" if match["register"] and match["number"] != "Z" else None
     return _Form(match["sign"], register, match["constant"], int(match["immediate"] or "0", 0))
-
-
-@lru_cache(maxsize=1 << 16)
-def bank_offset(operand: str) -> int | None:
-    """Return the offset in constant bank 0 that an operand reads; None for others."""
-    match = _BANK_0.fullmatch(operand)
-    return int(match["offset"] or "0", 16) if match else None
 
 
 class OperandReader:

@@ -15,7 +15,7 @@ from gpuprof.sass.dataflow.accesses import accesses_of
 from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, addresses_of
 from gpuprof.sass.dataflow.definition_graph import definition_graph
 from gpuprof.sass.dataflow.expressions import LANES
-from gpuprof.sass.dataflow.launch_constants import constants_for
+from gpuprof.sass.dataflow.launch_constants import known_constants
 from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.flow.graph import graph_of
@@ -110,7 +110,7 @@ def _walked(launch: LaunchedCode) -> tuple[KernelAddresses, Mapping[int, Sequenc
     graph = graph_of(launch.code)
     if graph is None:
         return None
-    constants = constants_for(launch.target, launch.block, launch.grid)
+    constants = known_constants(launch.target, launch.block, launch.grid)
     solution = Solution(definition_graph(graph), ThreadBlock(launch.block), constants)
     addresses = addresses_of(solution, _SPACES)
     if not addresses.of:
