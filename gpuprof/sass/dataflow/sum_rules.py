@@ -85,15 +85,9 @@ def _carry(reader: OperandReader, operands: Sequence[str], terms: Sequence[Linea
 
 
 def _carried(flags: Sequence[str], over: Callable[[], LinearExpr | None] | None) -> Results:
-    """Distribute a carry of 0 to 2 over the predicates that are written."""
+    """Return the carry out, unless two predicates share it."""
     flags = [flag for flag in flags if flag[-1] != "T"]
-    if len(flags) < 2 or over is None:
-        return [(flag, over) for flag in flags]
-    return [(flag, partial(_exceeds, over, least)) for least, flag in enumerate(flags)]
-
-
-def _exceeds(over: Callable[[], LinearExpr | None], least: int) -> LinearExpr | None:
-    return exactly(lambda word: word > least, over())
+    return [(flag, over if len(flags) == 1 else None) for flag in flags]
 
 
 def _multiply_add(instruction: Instruction, reader: OperandReader) -> Results | None:
@@ -112,8 +106,7 @@ def _multiply_add(instruction: Instruction, reader: OperandReader) -> Results | 
     if "WIDE" in kinds:
         words = (*factors, addend, reader.upper(third), *carried)
         high = partial(_upper, reader, low, whole, *words)
-        over = partial(exact_view, reader, lambda *all_words: whole(*all_words) >> 2 * WORD_BITS, *words)
-        return [(target, low), (next_register(target), high), *((flag, over) for flag in flags)]
+        return [(target, low), (next_register(target), high), *((flag, None) for flag in flags)]
     if "HI" in kinds:
         if carried_in:
             return None
@@ -169,8 +162,6 @@ def _shift(instruction: Instruction, reader: OperandReader) -> Results | None:
         return None
     if kinds == ["L", "U32"] and high in {"RZ", "URZ"}:
         return [(target, _times(reader, reader.word(low), LinearExpr(1 << by)))]
-    if kinds == ["L", "U64", "HI"]:
-        return [(target, _upper_shifted(reader.view(low), reader.view(high), by, sign=False))]
     if kinds in (["R", "U64"], ["R", "S64"]):
         return [(target, shift_right_pair(reader.view(low), reader.view(high), by))]
     if kinds in (["R", "U32", "HI"], ["R", "S32", "HI"]) and low in {"RZ", "URZ"}:

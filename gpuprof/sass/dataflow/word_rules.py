@@ -6,7 +6,6 @@ import struct
 from collections.abc import Callable, Mapping
 
 from gpuprof.sass.dataflow.bits import (
-    compare_low,
     extended,
     logic,
     permuted,
@@ -20,26 +19,15 @@ from gpuprof.sass.dataflow.expressions import (
     Symbol,
     exactly,
     number_of,
-    per_lane,
     signed,
     uniform_of,
 )
 from gpuprof.sass.dataflow.operand_reader import IS_FLAG, OperandReader, Results, Rule, next_register, split_operands
-from gpuprof.sass.dataflow.sum_rules import exact_view, total_of
 from gpuprof.sass.dataflow.warps import thread_indices
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import written
 
 _INDICES = ("TID.X", "TID.Y", "TID.Z")
-_ALL = (1 << LANES) - 1
-_MASKS: Mapping[str, Callable[[int], int]] = {
-    "LANEID": lambda lane: lane,
-    "EQMASK": lambda lane: 1 << lane,
-    "LTMASK": lambda lane: (1 << lane) - 1,
-    "LEMASK": lambda lane: (2 << lane) - 1,
-    "GTMASK": lambda lane: _ALL & ~((2 << lane) - 1),
-    "GEMASK": lambda lane: _ALL & ~((1 << lane) - 1),
-}
 _SMALL = {"U8": (1, False), "S8": (1, True), "U16": (2, False), "S16": (2, True)}
 
 
@@ -59,16 +47,6 @@ def _permute(instruction: Instruction, reader: OperandReader) -> Results | None:
         return None
     target, *operands = instruction.operands
     return [(target, exactly(permuted, *map(reader.view, operands)))]
-
-
-def _count_bits(instruction: Instruction, reader: OperandReader) -> Results | None:
-    target, source = instruction.operands
-    return [(target, exactly(lambda word: word.bit_count(), reader.view(source)))]
-
-
-def _reverse_bits(instruction: Instruction, reader: OperandReader) -> Results | None:
-    target, source = instruction.operands
-    return [(target, exactly(lambda word: int(f"{word:032b}"[::-1], 2), reader.view(source)))]
 
 
 def _extend(instruction: Instruction, reader: OperandReader) -> Results | None:
@@ -97,39 +75,30 @@ _COMBINE: Mapping[str, Callable[[int, int], int]] = {
 
 
 def _least(instruction: Instruction, reader: OperandReader) -> Results | None:
-    """IMNMX and VIMNMX: the smaller if the predicate is true, else the larger; VIADDMNMX: of a + b and c."""
+    """IMNMX and VIMNMX: the smaller if the predicate is true, else the larger."""
     target, flags, terms, (flag,) = split_operands(instruction)
     kinds = set(instruction.opcode.split(".")[1:])
-    if kinds - {"U32", "S32"} or set(flags) - {"PT", "UPT"} or len(terms) != 2 + ("ADD" in instruction.name):
+    if kinds - {"U32", "S32"} or set(flags) - {"PT", "UPT"} or len(terms) != 2:
         return None
     read = int if "U32" in kinds else signed
-    *first, second = map(reader.word, terms)
-    compared = total_of(first), second
-    least = exact_view(reader, lambda a, b: min(a, b, key=read), *compared)
-    most = exact_view(reader, lambda a, b: max(a, b, key=read), *compared)
+    compared = [reader.view(term) for term in terms]
+    least = exactly(lambda a, b: min(a, b, key=read), *compared)
+    most = exactly(lambda a, b: max(a, b, key=read), *compared)
     return [(target, reader.choose(flag, least, most))]
 
 
 def _compare(instruction: Instruction, reader: OperandReader) -> Results | None:
-    """ISETP: a comparison combined with a third predicate; .EX: of upper words, after that of the lower ones."""
+    """ISETP: a comparison combined with a third predicate."""
     kinds = instruction.opcode.split(".")[1:]
-    combine = next((_COMBINE[kind] for kind in kinds if kind in _COMBINE), None)
+    combine = _COMBINE.get(kinds[-1])
     compare = _COMPARE.get(kinds[0])
-    if combine is None or compare is None or set(kinds[1:]) - {"U32", "EX", *_COMBINE}:
+    if combine is None or compare is None or kinds[1:-1] not in ([], ["U32"]):
         return None
-    first, second, left, right, third, *below = instruction.operands
+    first, second, left, right, third = instruction.operands
     read = int if "U32" in kinds else signed
-    a, b = reader.view(left), reader.view(right)
-    if "EX" in kinds:
-        holds = exactly(lambda a, b, c: c if a == b else compare(read(a), read(b)), a, b, reader.flag_view(below[0]))
-    else:
-        holds = (
-            exactly(lambda a, b: compare(read(a), read(b)), a, b)
-            or compare_low(compare, a, b)
-            or compare_low(lambda a, b: compare(b, a), b, a)
-        )
-    flag = reader.flag_view(third)
+    holds = exactly(lambda a, b: compare(read(a), read(b)), reader.view(left), reader.view(right))
     opposite = exactly(lambda a: 1 - a, holds)
+    flag = reader.flag_view(third)
     return [(name, exactly(combine, side, flag)) for name, side in ((first, holds), (second, opposite))]
 
 
@@ -156,10 +125,9 @@ def _move(instruction: Instruction, reader: OperandReader) -> Results | None:
 
 def _select(instruction: Instruction, reader: OperandReader) -> Results | None:
     target, yes, no, flag = instruction.operands
-    pairs = [(target, reader.word(yes), reader.word(no))]
     if instruction.opcode.endswith(".64"):
-        pairs.append((next_register(target), reader.upper(yes), reader.upper(no)))
-    return [(name, reader.choose(flag, one, other)) for name, one, other in pairs]
+        return None
+    return [(target, reader.choose(flag, reader.word(yes), reader.word(no)))]
 
 
 def _half_floats(instruction: Instruction, _: OperandReader) -> Results | None:
@@ -203,8 +171,8 @@ def _special(instruction: Instruction, reader: OperandReader) -> Results | None:
         return [(target, ZERO)] + ([] if ".32" in instruction.opcode else [(next_register(target), ZERO)])
     if name.startswith(("CLOCK", "GLOBALTIMER")):
         return None
-    if name in _MASKS:
-        held = LinearExpr(per_lane(_MASKS[name], tuple(range(LANES))))
+    if name == "LANEID":
+        held = LinearExpr(tuple(range(LANES)))
     elif name.startswith("CTAID") and reader.warp.first:
         held = ZERO
     else:
@@ -233,7 +201,6 @@ def _shuffle(instruction: Instruction, reader: OperandReader) -> Results | None:
 
 
 WORD_RULES: Mapping[str, Rule] = {
-    "BREV": _reverse_bits,
     "CS2R": _special,
     "HFMA2": _half_floats,
     "IMNMX": _least,
@@ -243,7 +210,6 @@ WORD_RULES: Mapping[str, Rule] = {
     "LOP3": _logic,
     "MOV": _move,
     "PLOP3": _flag_logic,
-    "POPC": _count_bits,
     "PRMT": _permute,
     "R2UR": _to_uniform,
     "S2R": _special,
@@ -251,7 +217,6 @@ WORD_RULES: Mapping[str, Rule] = {
     "SEL": _select,
     "SGXT": _extend,
     "SHFL": _shuffle,
-    "VIADDMNMX": _least,
     "VIMNMX": _least,
     "VOTE": _vote,
 }
