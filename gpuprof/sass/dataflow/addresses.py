@@ -232,7 +232,7 @@ def _step(solution: Solution, header: int, where: LinearExpr) -> int | None:
             continue
         if symbol.kind != "join" or symbol.place is None or symbol.block != header or not isinstance(factor, int):
             return None
-        step = solution.step(symbol.place)
+        step = solution.moves(symbol.place).step
         own = dict(solution.held(symbol.place).terms).get(name)
         if step is None or not isinstance(own, int):
             return None

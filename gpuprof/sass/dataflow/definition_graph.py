@@ -65,10 +65,6 @@ class DefinitionGraph:
             for name in named(operand):
                 yield self.read_by(block, at, name)
 
-    def sources(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
-        """Return the definitions that one follows from."""
-        return self.reaching.sources(place)
-
     def deciding(self, block: int) -> tuple[RegisterPlace, ...]:
         """Return the predicates of the branches between a block and its dominator; none if they are too many."""
         return tuple(dict.fromkeys(self.reaching.read(*guard) for guard in self.branches.before(block) or ()))
@@ -94,7 +90,7 @@ class DefinitionGraph:
             waiting += self.read_in(block, len(self.graph.blocks[block]) - 1, self.conditions(block))
         seen = set(waiting)
         while waiting:
-            for source in self.sources(waiting.pop()):
+            for source in self.reaching.sources(waiting.pop()):
                 if source not in seen:
                     seen.add(source)
                     waiting.append(source)
@@ -124,7 +120,7 @@ class DefinitionGraph:
     def _read_by_node(self, number: int) -> tuple[int, ...]:
         block, place = self.nodes[number]
         if place is not None:
-            return tuple([self.numbers[source] for source in self.sources(place)])
+            return tuple([self.numbers[source] for source in self.reaching.sources(place)])
         if number == self.of_block[block].start:
             return ()
         end = len(self.graph.blocks[block]) - 1

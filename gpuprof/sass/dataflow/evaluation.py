@@ -77,7 +77,7 @@ class Evaluation:
         key = place.block, place.at, read, active, warp
         if self._results[0] != key:
             instruction = self._reaching.instruction(place)
-            known = {source.name: value for source, value in zip(self._reaching.needs(place), read, strict=True)}
+            known = {source.name: value for source, value in zip(self._reaching.sources(place), read, strict=True)}
             self._results = key, results(instruction, self.reader(instruction, known, active, warp))
         return self._results[1]
 

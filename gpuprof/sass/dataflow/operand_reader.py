@@ -16,13 +16,12 @@ from gpuprof.sass.dataflow.expressions import (
     LinearExpr,
     Symbol,
     Symbols,
-    per_lane,
     uniform_of,
 )
 from gpuprof.sass.dataflow.launch_constants import bank_offset
 from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.instruction import Instruction
-from gpuprof.sass.operands import address_terms, named
+from gpuprof.sass.operands import address_terms, named, numbered
 
 _OPERAND = re.compile(
     r"(?P<sign>[-~]?)(?:(?P<register>U?R)(?P<number>\d+|Z)|(?P<constant>c\[.*\])|(?P<immediate>0x[0-9a-f]+|\d+)|SRZ)"
@@ -91,8 +90,7 @@ class OperandReader:
         if form is None or (form.sign and (form.register or form.constant)):
             return None
         if form.register:
-            kind = form.register.rstrip("0123456789")
-            return self._known.get(f"{kind}{int(form.register[len(kind) :]) + 1}")
+            return self._known.get(next_register(form.register))
         if form.constant:
             return self.bank(form.constant, skip=4)
         number = -form.number if form.sign == "-" else form.number
@@ -158,11 +156,7 @@ class OperandReader:
 def _with_sign(sign: str, held: LinearExpr | None) -> LinearExpr | None:
     if not sign or held is None:
         return held
-    if sign == "-":
-        return ZERO.plus(held, -1)
-    if held.terms:
-        return LinearExpr(WORD - 1).plus(held, -1)
-    return held._replace(lanes=per_lane(lambda word: ~word, held.lanes))
+    return (ZERO if sign == "-" else LinearExpr(WORD - 1)).plus(held, -1)
 
 
 Result = LinearExpr | None | Callable[[], LinearExpr | None]
@@ -171,14 +165,13 @@ Results = Sequence[tuple[str, Result]]
 Rule = Callable[[Instruction, OperandReader], "Results | None"]
 """None: the rule does not cover this form of the instruction."""
 
-_NAME = re.compile(r"(U?[RP])(\d+)")
 IS_FLAG = re.compile(r"!?U?P(?:\d+|T)")
 
 
 def next_register(register: str, by: int = 1) -> str:
     """Return the name of a register further on."""
-    match = _NAME.fullmatch(register)
-    return f"{match[1]}{int(match[2]) + by}" if match else register
+    kind, number = numbered(register)
+    return f"{kind}{number + by}" if kind else register
 
 
 def split_operands(instruction: Instruction) -> tuple[str, list[str], list[str], list[str]]:

@@ -54,8 +54,7 @@ class ReachingDefinitions:
         self._graph = graph
         self._begun: dict[str, dict[int, RegisterPlace]] = {}
         self._met: dict[str, Set[int]] = {}
-        self._ways: dict[RegisterPlace, tuple[RegisterPlace, ...]] = {}
-        self._reads: dict[RegisterPlace, tuple[RegisterPlace, ...]] = {}
+        self._sources: dict[RegisterPlace, tuple[RegisterPlace, ...]] = {}
 
     def read(self, block: int, index: int, name: str, predicate: str | None = None) -> RegisterPlace:
         """Return the definition of a register that is read before an instruction, under a predicate."""
@@ -85,28 +84,20 @@ class ReachingDefinitions:
         return self._blocks[place.block][place.at]
 
     def sources(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
-        """Return the definitions that one follows from."""
-        return self.needs(place) if place.at >= 0 else self.ways(place)
+        """Return the definitions that one follows from: those that an instruction reads, or that come to a block.
 
-    def needs(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
-        """Return the definitions that an instruction reads, with that of the value before if it may not run."""
-        if place.at < 0:
+        What is written under a predicate follows from the value before, too. At an entry, and behind a call that may
+        write the register, a block begins with what follows from nothing.
+        """
+        known = self._sources.get(place)
+        if known is None:
+            known = self._sources[place] = self._read_at(place) if place.at >= 0 else self._coming(place)
+        return known
+
+    def _coming(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
+        if place.block in self._entries or place.block in self._returned(place.name):
             return ()
-        needs = self._reads.get(place)
-        if needs is None:
-            needs = self._reads[place] = self._read_at(place)
-        return needs
-
-    def ways(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
-        """Return the definitions that come with each edge into a block; none at an entry or behind a call."""
-        ways = self._ways.get(place)
-        if ways is None:
-            begins = place.block in self._entries or place.block in self._returned(place.name)
-            sources = () if begins else self.before[place.block]
-            ways = self._ways[place] = tuple(
-                self.read(source, len(self._blocks[source]), place.name) for source in sources
-            )
-        return ways
+        return tuple([self.read(block, len(self._blocks[block]), place.name) for block in self.before[place.block]])
 
     def _read_at(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
         block, at, name, bare = place

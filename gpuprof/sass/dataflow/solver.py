@@ -7,8 +7,9 @@ expression with one unknown that lanes share, of which ever less is known; so it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from gpuprof.sass.dataflow.definition_graph import DefinitionGraph
 from gpuprof.sass.dataflow.evaluation import join_name
@@ -34,6 +35,14 @@ _STEPS_PER_NODE = 16
 _BOTTOM = -1
 
 
+class _Part(NamedTuple):
+    """The value that lanes bring into a block with an edge, and the block before."""
+
+    source: int
+    value: LinearExpr
+    lanes: int
+
+
 class Solver:
     """The values of one kernel in one warp: `held` by definition, `active` lanes by block.
 
@@ -52,6 +61,7 @@ class Solver:
         self.definitions = definitions
         self.graph = definitions.graph
         self.branches = definitions.branches
+        self._before = definitions.reaching.before
         self.warp = warp
         self.constants = constants
         self._every_path = every_path
@@ -117,24 +127,12 @@ class Solver:
         self._add([self.definitions.of_block[block][0]])
 
     def _begin(self, block: int) -> None:
-        active = self._arriving(block)
+        active = self.warp.lanes if block in self.graph.entries else 0
+        for source in self._before[block]:
+            active |= self._edges.get((source, block), 0)
         if active != self.active.get(block):
             self.active[block] = active
             self._add(self.definitions.of_block[block][1:])
-
-    def _arriving(self, block: int) -> int:
-        """Return the lanes that may come to a block."""
-        active = self.warp.lanes if block in self.graph.entries else 0
-        for _, lanes in self._incoming(block):
-            active |= lanes
-        return active
-
-    def _incoming(self, block: int) -> Iterator[tuple[int, int]]:
-        """Yield the edges into a block that lanes may take: the number, and the lanes."""
-        for number, source in enumerate(self.definitions.reaching.before[block]):
-            lanes = self._edges.get((source, block), 0)
-            if lanes:
-                yield number, lanes
 
     def _end(self, block: int) -> None:
         """Pass the lanes that leave a block to its successors."""
@@ -193,7 +191,7 @@ class Solver:
             return self._join(place, reads)
         read = tuple([known for number in reads if (known := self._held[number]) is not None])
         if len(read) < len(reads):
-            read = tuple(map(self.held, self.definitions.sources(place)))
+            read = tuple(map(self.held, self.definitions.reaching.sources(place)))
         return self.evaluation.value(place, read, self.active[place.block], self.warp)
 
     # Joins
@@ -204,27 +202,26 @@ class Solver:
         old = self._held[self.definitions.numbers[place]]
         if self._joined.get(place) == _BOTTOM:
             return old
-        parts = {}
-        for number, lanes in self._incoming(place.block):
-            known = self._held[ways[number]]
-            if known is not None:
-                parts[number] = known, lanes
+        parts = []
+        for source, way in zip(self._before[place.block], ways, strict=True):
+            known, lanes = self._held[way], self._edges.get((source, place.block))
+            if known is not None and lanes:
+                parts.append(_Part(source, known, lanes))
         if not parts:
             return None
         if self._is_mixed(place) and not self._moves_alike(place.block, parts):
-            met = self._mixed_value(place, [*parts.values()])
+            met = self._mixed_value(place, parts)
             if old is not None and met != old:
                 met = None
         else:
-            met = self._met(place, [value for value, _ in parts.values()])
+            met = self._met(place, [part.value for part in parts])
         if met is None:
             self._joined[place] = _BOTTOM
         return self.evaluation.named(place, met)
 
     def _start(self, place: RegisterPlace) -> LinearExpr:
         """Return the value of a register that nothing was written to, or that a function may have written."""
-        reaching = self.definitions.reaching
-        begins = self.graph.entries == (place.block,) and not reaching.before[place.block]
+        begins = self.graph.entries == (place.block,) and not self._before[place.block]
         varies = not (begins or place.name.startswith("U") or place.name == "R1")
         symbol = Symbol(kind="start", varies=varies, block=place.block)
         return self.symbols.new(f"start {place.block} {place.name}", symbol)
@@ -236,13 +233,12 @@ class Solver:
         mixed = self._mixed[place.block]
         return mixed is None or place.name in mixed
 
-    def _moves_alike(self, block: int, parts: Mapping[int, tuple[LinearExpr, int]]) -> bool:
+    def _moves_alike(self, block: int, parts: Sequence[_Part]) -> bool:
         """Return whether lanes enter a loop with one value, and come back to its header with one, on every path."""
         body = self.graph.loops.get(block)
         if body is None:
             return False
-        before = self.definitions.reaching.before[block]
-        values = {(before[number] in body, value) for number, (value, _) in parts.items()}
+        values = {(part.source in body, part.value) for part in parts}
         return len(values) == len({is_inside for is_inside, _ in values})
 
     def _met(self, place: RegisterPlace, values: Sequence[LinearExpr]) -> LinearExpr | None:
@@ -264,20 +260,18 @@ class Solver:
             self._joined[place] = align
         return first._replace(align=align)
 
-    def _mixed_value(self, place: RegisterPlace, parts: Sequence[tuple[LinearExpr, int]]) -> LinearExpr | None:
+    def _mixed_value(self, place: RegisterPlace, parts: Sequence[_Part]) -> LinearExpr | None:
         """Return values of different lanes: lane by lane if that is known."""
-        (first, taken), *others = parts
+        _, first, taken = parts[0]
         if any(self._is_of_turn(place.block, name) for name, _ in first.terms):
             return None
         lanes = first.lanes
-        for value, mask in others:
-            rest = value.plus(first, -1)
-            if rest.terms:
-                return None
+        for _, value, mask in parts[1:]:
             mixed = by_mask(mask, value.lanes, lanes)
-            if by_mask(taken & mask, mixed, lanes) != lanes:
+            if value.plus(first, -1).terms or by_mask(taken & mask, mixed, lanes) != lanes:
                 return None
-            lanes, taken = mixed, taken | mask
+            lanes = mixed
+            taken |= mask
         return first._replace(lanes=lanes)
 
     def _is_of_turn(self, block: int, name: str) -> bool:

@@ -134,8 +134,8 @@ class _Loop:
         place = symbols[0].place
         if place.block != self._header:
             return None
-        begin, step = self._solution.held(place), self._solution.step(place)
-        further, entry = number_of(value.plus(begin, -1)), self._solution.entry(place)
+        entry, step = self._solution.moves(place)
+        further = number_of(value.plus(self._solution.held(place), -1))
         if step is None or further is None or entry is None:
             return None
         return (entry + further) % WORD, step
