@@ -252,10 +252,8 @@ class Solver:
             rest = value.plus(first, -1)
             unknown = self.symbols.unknown_align(rest)
             if unknown is None or not isinstance(rest.lanes, int):
-                if not place.name.startswith("U"):
-                    return None
-                unknown, rest = 0, ONE
-            align = min(align, unknown, zero_bits(rest.lanes) if isinstance(rest.lanes, int) else 0)
+                return None
+            align = min(align, unknown, zero_bits(rest.lanes))
         if align < WORD_BITS:
             self._joined[place] = align
         return first._replace(align=align)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable, Mapping
 
@@ -59,18 +60,18 @@ def _extend(instruction: Instruction, reader: OperandReader) -> Results | None:
 
 # Comparisons
 
-_COMPARE: Mapping[str, Callable[[int, int], bool]] = {
-    "LT": lambda a, b: a < b,
-    "LE": lambda a, b: a <= b,
-    "GT": lambda a, b: a > b,
-    "GE": lambda a, b: a >= b,
-    "EQ": lambda a, b: a == b,
-    "NE": lambda a, b: a != b,
+COMPARE: Mapping[str, Callable[[int, int], bool]] = {
+    "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
+    "EQ": operator.eq,
+    "NE": operator.ne,
 }
 _COMBINE: Mapping[str, Callable[[int, int], int]] = {
-    "AND": lambda a, b: a & b,
-    "OR": lambda a, b: a | b,
-    "XOR": lambda a, b: a ^ b,
+    "AND": operator.and_,
+    "OR": operator.or_,
+    "XOR": operator.xor,
 }
 
 
@@ -91,7 +92,7 @@ def _compare(instruction: Instruction, reader: OperandReader) -> Results | None:
     """ISETP: a comparison combined with a third predicate."""
     kinds = instruction.opcode.split(".")[1:]
     combine = _COMBINE.get(kinds[-1])
-    compare = _COMPARE.get(kinds[0])
+    compare = COMPARE.get(kinds[0])
     if combine is None or compare is None or kinds[1:-1] not in ([], ["U32"]):
         return None
     first, second, left, right, third = instruction.operands
