@@ -23,8 +23,8 @@ from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.dataflow.word_rules import WORD_RULES
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import written
-from gpuprof.sass.requests import LaneRequest, requests
-from gpuprof.sass.writes import LANE_BY_LANE, first_register, may_write
+from gpuprof.sass.requests import requests
+from gpuprof.sass.writes import LANE_BY_LANE, may_write
 
 _MOST_KEPT = 1 << 16
 _RULES: Mapping[str, Rule] = {**SUM_RULES, **WORD_RULES}
@@ -135,29 +135,25 @@ def join_name(place: RegisterPlace) -> str:
     return f"join {place.block} {place.name}"
 
 
-def results(instruction: Instruction, reader: OperandReader) -> dict[str, Result]:
-    """Return the values that an instruction writes in the lanes in which it runs."""
+def results(instruction: Instruction, reader: OperandReader) -> Mapping[str, Result]:
+    """Return what is known of the values that an instruction writes in the lanes in which it runs."""
     writes = _by_rule(instruction, reader)
     if writes is not None:
         return dict(writes)
-    unknown: dict[str, Result] = dict.fromkeys(may_write(instruction))
     if instruction.name in LANE_BY_LANE:
         views = (reader.symbols.lanes_of(reader.register(name)) for name in registers_read(instruction))
-        unknown |= dict.fromkeys(written(instruction), uniform_of(views))
-    elif _loads_from_one_place(instruction, reader):
-        unknown |= {name: UNIFORM for name in unknown if "P" not in name}
-    return unknown
+        return dict.fromkeys(written(instruction), uniform_of(views))
+    if _loads_from_one_place(instruction, reader):
+        return {name: UNIFORM for name in may_write(instruction) if "P" not in name}
+    return {}
 
 
 def _by_rule(instruction: Instruction, reader: OperandReader) -> Results | None:
-    """Return the results by a rule; None also if they lack the first register that is written."""
     rule = _RULES.get(instruction.name) or _RULES.get(instruction.name.removeprefix("U"))
     try:
-        writes = rule(instruction, reader) if rule else None
+        return rule(instruction, reader) if rule else None
     except (ValueError, IndexError):  # more or fewer operands than the rule knows
         return None
-    first = first_register(instruction)
-    return writes if writes and (not first or any(name == first[0] for name, _ in writes)) else None
 
 
 def has_rule(instruction: Instruction) -> bool:
@@ -169,13 +165,10 @@ def has_rule(instruction: Instruction) -> bool:
 
 def _loads_from_one_place(instruction: Instruction, reader: OperandReader) -> bool:
     """Return whether all lanes load from one address of a space in which it is the same place for all."""
-    request = _load_of_a_register(instruction)
-    where = reader.symbols.lanes_of(reader.address(request.operand)) if request is not None else None
-    return where is not None and isinstance(where.lanes, int)
-
-
-def _load_of_a_register(instruction: Instruction) -> LaneRequest | None:
     request, *more = requests(instruction) or (None,)
     if request is None or more or instruction.name == "LDSM":
-        return None
-    return request if request.kind == "load" and request.space in {"global", "shared"} else None
+        return False
+    if request.kind != "load" or request.space not in {"global", "shared"}:
+        return False
+    where = reader.symbols.lanes_of(reader.address(request.operand))
+    return where is not None and isinstance(where.lanes, int)

@@ -165,12 +165,7 @@ def _shift(instruction: Instruction, reader: OperandReader) -> Results | None:
     if kinds in (["R", "U64"], ["R", "S64"]):
         return [(target, shift_right_pair(reader.view(low), reader.view(high), by))]
     if kinds in (["R", "U32", "HI"], ["R", "S32", "HI"]) and low in {"RZ", "URZ"}:
-        sign = kinds[1] == "S32"
-        word = reader.view(high)
-        shifted = shift_right(word, by, sign=sign)
-        if shifted is None and word is not None and sign and by == WORD_BITS - 1:
-            shifted = UNIFORM
-        return [(target, shifted)]
+        return [(target, shift_right(reader.view(high), by, sign=kinds[1] == "S32"))]
     return None
 
 
