@@ -20,14 +20,13 @@ from gpuprof.sass.dataflow.operand_reader import OperandReader, Result, Results,
 from gpuprof.sass.dataflow.reaching_definitions import ReachingDefinitions, RegisterPlace, registers_read
 from gpuprof.sass.dataflow.sum_rules import SUM_RULES
 from gpuprof.sass.dataflow.warps import ThreadBlock
-from gpuprof.sass.dataflow.word_rules import WORD_RULES
+from gpuprof.sass.dataflow.word_rules import OPCODE_RULES, WORD_RULES
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import written
 from gpuprof.sass.requests import requests
 from gpuprof.sass.writes import LANE_BY_LANE, may_write
 
 _MOST_KEPT = 1 << 16
-_RULES: Mapping[str, Rule] = {**SUM_RULES, **WORD_RULES}
 _LOADS_CONSTANTS = {"LDC", "ULDC", "LDCU"}
 
 
@@ -78,14 +77,12 @@ class Evaluation:
         if self._results[0] != key:
             instruction = self._reaching.instruction(place)
             known = {source.name: value for source, value in zip(self._reaching.sources(place), read, strict=True)}
-            self._results = key, results(instruction, self.reader(instruction, known, active, warp))
+            self._results = key, results(instruction, self.reader(known, active, warp))
         return self._results[1]
 
-    def reader(
-        self, instruction: Instruction, known: Mapping[str, LinearExpr], active: int, warp: ThreadBlock
-    ) -> OperandReader:
+    def reader(self, known: Mapping[str, LinearExpr], active: int, warp: ThreadBlock) -> OperandReader:
         """Return a reader of the operands of an instruction."""
-        return OperandReader(instruction, known, self.symbols, warp, self.constants, active)
+        return OperandReader(known, self.symbols, warp, self.constants, active)
 
     def named(self, place: RegisterPlace, held: LinearExpr | None) -> LinearExpr:
         """Return a value with a symbol for its unknown part."""
@@ -149,18 +146,23 @@ def results(instruction: Instruction, reader: OperandReader) -> Mapping[str, Res
 
 
 def _by_rule(instruction: Instruction, reader: OperandReader) -> Results | None:
-    rule = _RULES.get(instruction.name) or _RULES.get(instruction.name.removeprefix("U"))
+    rule = _rule_of(instruction)
     try:
-        return rule(instruction, reader) if rule else None
+        return rule(instruction, reader) if rule is not None else None
     except (ValueError, IndexError):  # more or fewer operands than the rule knows
         return None
 
 
+def _rule_of(instruction: Instruction) -> Rule | None:
+    """Return the rule of an opcode, of one on uniform registers as of any other."""
+    opcode, name = instruction.opcode.removeprefix("U"), instruction.name.removeprefix("U")
+    return OPCODE_RULES.get(opcode) or WORD_RULES.get(name) or SUM_RULES.get(name)
+
+
 def has_rule(instruction: Instruction) -> bool:
     """Return whether the values of single lanes lead to results that are known."""
-    return instruction.name != "SHFL" and (
-        instruction.name in _RULES or instruction.name.removeprefix("U") in _RULES or bool(requests(instruction))
-    )
+    known = _rule_of(instruction) is not None or bool(requests(instruction))
+    return known and instruction.name != "SHFL"
 
 
 def _loads_from_one_place(instruction: Instruction, reader: OperandReader) -> bool:

@@ -57,14 +57,13 @@ class OperandReader:
 
     def __init__(
         self,
-        instruction: Instruction,
         known: Mapping[str, LinearExpr],
         symbols: Symbols,
         warp: ThreadBlock,
         constants: Mapping[int, int],
         active: int,
     ) -> None:
-        self.instruction, self.symbols, self.warp, self.active = instruction, symbols, warp, active
+        self.symbols, self.warp, self.active = symbols, warp, active
         self._known, self._constants = known, constants
 
     def register(self, name: str) -> LinearExpr | None:

@@ -91,7 +91,7 @@ class Solver:
     def reader(self, block: int, at: int, operands: Iterable[str]) -> OperandReader:
         """Return a reader of operands of an instruction."""
         known = {place.name: self.held(place) for place in self.definitions.read_in(block, at, operands)}
-        return self.evaluation.reader(self.graph.blocks[block][at], known, self.active.get(block, 0), self.warp)
+        return self.evaluation.reader(known, self.active.get(block, 0), self.warp)
 
     def _solve(self) -> bool:
         for entry in self.graph.entries:

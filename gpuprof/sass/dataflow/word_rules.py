@@ -37,15 +37,13 @@ _SMALL = {"U8": (1, False), "S8": (1, True), "U16": (2, False), "S16": (2, True)
 
 def _logic(instruction: Instruction, reader: OperandReader) -> Results | None:
     *targets, first, second, third, table, flag = instruction.operands
-    if instruction.opcode not in {"LOP3.LUT", "ULOP3.LUT"} or flag not in {"!PT", "!UPT"}:
+    if flag not in {"!PT", "!UPT"}:
         return None
     result = logic(int(table, 0), [reader.view(operand) for operand in (first, second, third)])
     return [(name, exactly(bool, result) if IS_FLAG.fullmatch(name) else result) for name in targets]
 
 
 def _permute(instruction: Instruction, reader: OperandReader) -> Results | None:
-    if instruction.opcode not in {"PRMT", "UPRMT"}:
-        return None
     target, *operands = instruction.operands
     return [(target, exactly(permuted, *map(reader.view, operands)))]
 
@@ -53,7 +51,7 @@ def _permute(instruction: Instruction, reader: OperandReader) -> Results | None:
 def _extend(instruction: Instruction, reader: OperandReader) -> Results | None:
     target, source, count = instruction.operands
     bits = number_of(reader.view(count))
-    if instruction.opcode.removeprefix("U") not in {"SGXT", "SGXT.U32"} or bits is None or not 0 < bits <= WORD_BITS:
+    if bits is None or not 0 < bits <= WORD_BITS:
         return None
     return [(target, extended(reader.view(source), bits, sign=not instruction.opcode.endswith(".U32")))]
 
@@ -104,8 +102,6 @@ def _compare(instruction: Instruction, reader: OperandReader) -> Results | None:
 
 
 def _flag_logic(instruction: Instruction, reader: OperandReader) -> Results | None:
-    if instruction.opcode not in {"PLOP3.LUT", "UPLOP3.LUT"}:
-        return None
     first, second, a, b, c, table, other_table = instruction.operands
     flags = [reader.flag_view(operand) for operand in (a, b, c)]
     return [
@@ -119,22 +115,20 @@ def _flag_logic(instruction: Instruction, reader: OperandReader) -> Results | No
 
 def _move(instruction: Instruction, reader: OperandReader) -> Results | None:
     target, source = instruction.operands
-    if instruction.is_a("MOV.64") or instruction.is_a("UMOV.64"):
+    if instruction.opcode.endswith("MOV.64"):
         return [(target, reader.word(source)), (next_register(target), reader.upper(source))]
     return [(target, reader.word(source))]
 
 
 def _select(instruction: Instruction, reader: OperandReader) -> Results | None:
     target, yes, no, flag = instruction.operands
-    if instruction.opcode.endswith(".64"):
-        return None
     return [(target, reader.choose(flag, reader.word(yes), reader.word(no)))]
 
 
 def _half_floats(instruction: Instruction, _: OperandReader) -> Results | None:
     """`HFMA2 R5, -RZ, RZ, 0, 2.4e-07` sets R5 to two half-precision numbers, the upper one first."""
     target, *factors = instruction.operands
-    if instruction.opcode not in {"HFMA2", "HFMA2.MMA"} or len(factors) != 4 or factors[:2] != ["-RZ", "RZ"]:
+    if len(factors) != 4 or factors[:2] != ["-RZ", "RZ"]:
         return None
     try:
         packed = struct.pack("<e", float(factors[3])) + struct.pack("<e", float(factors[2]))
@@ -201,22 +195,26 @@ def _shuffle(instruction: Instruction, reader: OperandReader) -> Results | None:
     return [(flag, None), (target, held)]
 
 
+OPCODE_RULES: Mapping[str, Rule] = {
+    "HFMA2": _half_floats,
+    "HFMA2.MMA": _half_floats,
+    "LOP3.LUT": _logic,
+    "PLOP3.LUT": _flag_logic,
+    "PRMT": _permute,
+    "SEL": _select,
+    "SGXT": _extend,
+    "SGXT.U32": _extend,
+}
 WORD_RULES: Mapping[str, Rule] = {
     "CS2R": _special,
-    "HFMA2": _half_floats,
     "IMNMX": _least,
     "ISETP": _compare,
     "LDC": _load_constant,
     "LDCU": _load_constant,
-    "LOP3": _logic,
     "MOV": _move,
-    "PLOP3": _flag_logic,
-    "PRMT": _permute,
     "R2UR": _to_uniform,
     "S2R": _special,
     "S2UR": _special,
-    "SEL": _select,
-    "SGXT": _extend,
     "SHFL": _shuffle,
     "VIMNMX": _least,
     "VOTE": _vote,
