@@ -74,11 +74,12 @@ class Evaluation:
     ) -> Mapping[str, Result]:
         """Return all that the instruction of a definition writes; that of the last one is kept."""
         key = place.block, place.at, read, active, warp
-        if self._results[0] != key:
-            instruction = self._reaching.instruction(place)
+        last, found = self._results
+        if last != key:
             known = {source.name: value for source, value in zip(self._reaching.sources(place), read, strict=True)}
-            self._results = key, results(instruction, self.reader(known, active, warp))
-        return self._results[1]
+            found = results(self._reaching.instruction(place), self.reader(known, active, warp))
+            self._results = key, found
+        return found
 
     def reader(self, known: Mapping[str, LinearExpr], active: int, warp: ThreadBlock) -> OperandReader:
         """Return a reader of the operands of an instruction."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from gpuprof.sass.dataflow.bits import (
@@ -61,16 +61,15 @@ def _add(instruction: Instruction, reader: OperandReader) -> Results | None:
     total = total_of([*terms, *map(reader.flag, carried_in)])
     if instruction.opcode.endswith(".64"):
         uppers = [reader.upper(operand) for operand in operands]
-        high = partial(_upper, reader, total, lambda *words: sum(_pairs(words)), *terms, *uppers)
+        high = partial(_upper, reader, total, _of_two_words, *terms, *uppers)
         return [(target, total), (next_register(target), high), *((flag, None) for flag in flags)]
     return [(target, total), *_carried(flags, None if carried_in else partial(_carry, reader, operands, terms))]
 
 
-def _pairs(words: Sequence[int]) -> Iterator[int]:
-    """Yield numbers of two words: all lower words come before all upper ones."""
+def _of_two_words(*words: int) -> int:
+    """Return the sum of numbers of two words: all lower words come before all upper ones."""
     half = len(words) // 2
-    for low, high in zip(words[:half], words[half:], strict=True):
-        yield high << WORD_BITS | low
+    return sum(words[:half]) + (sum(words[half:]) << WORD_BITS)
 
 
 def _carry(reader: OperandReader, operands: Sequence[str], terms: Sequence[LinearExpr | None]) -> LinearExpr | None:

@@ -24,11 +24,10 @@ from gpuprof.sass.dataflow.expressions import (
     uniform_of,
 )
 from gpuprof.sass.dataflow.operand_reader import IS_FLAG, OperandReader, Results, Rule, next_register, split_operands
-from gpuprof.sass.dataflow.warps import thread_indices
+from gpuprof.sass.dataflow.warps import THREAD_INDICES, thread_indices
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import written
 
-_INDICES = ("TID.X", "TID.Y", "TID.Z")
 _SMALL = {"U8": (1, False), "S8": (1, True), "U16": (2, False), "S16": (2, True)}
 
 
@@ -153,26 +152,28 @@ def _load_constant(instruction: Instruction, reader: OperandReader) -> Results |
 def _special(instruction: Instruction, reader: OperandReader) -> Results | None:
     """Read a special register. blockIdx is not known unless the block is the first."""
     target, source = instruction.operands
-    name = source.removeprefix("SR_")
-    if name in _INDICES:
-        known = thread_indices(reader.warp)[_INDICES.index(name)]
-        if known is None:
-            return [(target, reader.symbols.new(f"{source} in each lane", Symbol(kind="lanes", varies=True)))]
-        if known.align < WORD_BITS:
-            rest = reader.symbols.new(source, Symbol(kind="launch"), 1 << known.align)
-            known = rest.plus(LinearExpr(known.lanes))
-        return [(target, known)]
     if source == "SRZ":
         return [(target, ZERO)] + ([] if ".32" in instruction.opcode else [(next_register(target), ZERO)])
-    if name.startswith(("CLOCK", "GLOBALTIMER")):
+    if source.startswith(("SR_CLOCK", "SR_GLOBALTIMER")):
         return None
-    if name == "LANEID":
+    if source in THREAD_INDICES:
+        held = _thread_index(source, reader)
+    elif source == "SR_LANEID":
         held = LinearExpr(tuple(range(LANES)))
-    elif name.startswith("CTAID") and reader.warp.first:
+    elif source.startswith("SR_CTAID") and reader.warp.first:
         held = ZERO
     else:
         held = reader.symbols.new(source, Symbol(kind="launch"))
     return [(target, held)]
+
+
+def _thread_index(source: str, reader: OperandReader) -> LinearExpr:
+    known = thread_indices(reader.warp)[THREAD_INDICES.index(source)]
+    if known is None:
+        return reader.symbols.new(f"{source} in each lane", Symbol(kind="lanes", varies=True))
+    if known.align == WORD_BITS:
+        return known
+    return reader.symbols.new(source, Symbol(kind="launch"), 1 << known.align).plus(LinearExpr(known.lanes))
 
 
 def _to_uniform(instruction: Instruction, reader: OperandReader) -> Results | None:
