@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gpuprof.sass.dataflow.definition_graph import AskedRequest
 from gpuprof.sass.dataflow.evaluation import has_rule
-from gpuprof.sass.dataflow.expressions import LANES, WORD, LinearExpr, spread
+from gpuprof.sass.dataflow.expressions import LANES, LinearExpr, apart, spread
 from gpuprof.sass.dataflow.request_costs import Access
 from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.dataflow.warps import THREAD_INDICES
@@ -135,13 +135,8 @@ def _access(solution: Solution, asked: AskedRequest) -> Access:
     access = access_of(asked.instruction, asked.request, active)
     if where is None:
         return access
-    lanes = spread(where.lanes)
-    return replace(
-        access,
-        offsets=_offsets(lanes),
-        start=lanes[0] % (1 << where.align),
-        alignment=1 << where.align,
-    )
+    alignment = 1 << where.align
+    return replace(access, offsets=apart(where.lanes), start=spread(where.lanes)[0] % alignment, alignment=alignment)
 
 
 def access_of(instruction: Instruction, request: LaneRequest, active: int = _ALL) -> Access:
@@ -154,12 +149,6 @@ def access_of(instruction: Instruction, request: LaneRequest, active: int = _ALL
         width_bytes=request.width_bytes,
         active=_lanes_of(active),
     )
-
-
-def _offsets(lanes: Sequence[int]) -> tuple[int, ...]:
-    """Return how far each lane is from the first."""
-    half, first = WORD // 2, lanes[0]
-    return tuple([(lane - first + half) % WORD - half for lane in lanes])
 
 
 @lru_cache(maxsize=1 << 8)

@@ -9,7 +9,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from gpuprof.sass.dataflow.definition_graph import AskedRequest
-from gpuprof.sass.dataflow.expressions import LANE, WORD, Lanes, LinearExpr, Symbol, signed, spread
+from gpuprof.sass.dataflow.expressions import LANE, WORD, Lanes, LinearExpr, Symbol, apart, signed, spread
 from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.requests import LaneRequest, Space
@@ -165,7 +165,7 @@ def addresses_of(
 
 def _address(solution: Solution, asked: AskedRequest, where: LinearExpr) -> LaneAddress:
     graph = solution.graph
-    apart, times, varying = _split(solution, where)
+    times, varying = _split(solution, where)
     around = graph.loops_around.get(asked.block, ())
     steps = (_step(solution, header, where) for header in around)
     body = graph.loops[around[0]] if around else frozenset()
@@ -174,7 +174,7 @@ def _address(solution: Solution, asked: AskedRequest, where: LinearExpr) -> Lane
         request=asked.request,
         block=asked.block,
         index=asked.at,
-        apart=apart,
+        apart=apart(where.lanes),
         times=times,
         varying=varying,
         base=_base(where),
@@ -188,18 +188,12 @@ def _address(solution: Solution, asked: AskedRequest, where: LinearExpr) -> Lane
 
 def _base(where: LinearExpr) -> str:
     """Return a name for all of an address but the number of the first lane."""
-    vectors = [_apart(where.lanes), *(factor for _, factor in where.terms if not isinstance(factor, int))]
+    vectors = [apart(where.lanes), *(factor for _, factor in where.terms if not isinstance(factor, int))]
     return " + ".join([f"{hash(tuple(vectors)):x}", *(f"{_first(factor)}·{name}" for name, factor in where.terms)])
 
 
 def _first(lanes: Lanes) -> int:
     return spread(lanes)[0]
-
-
-def _apart(lanes: Lanes) -> Vector:
-    """Return how far each lane is from the first."""
-    first = _first(lanes)
-    return tuple([signed((lane - first) % WORD) for lane in spread(lanes)])
 
 
 def _alignment(where: LinearExpr) -> int:
@@ -210,8 +204,8 @@ def _alignment(where: LinearExpr) -> int:
     return min([_MOST_ALIGNED, *(number & -number for number in numbers - {0, 1})])
 
 
-def _split(solution: Solution, where: LinearExpr) -> tuple[Vector, dict[tuple[str, ...], Vector], tuple[str, ...]]:
-    """Return how far lanes are apart, the same by products of what they share, and the other symbols that differ."""
+def _split(solution: Solution, where: LinearExpr) -> tuple[dict[tuple[str, ...], Vector], tuple[str, ...]]:
+    """Return how far lanes are apart by products of what they share, and the other symbols that differ."""
     times = {}
     varying: dict[str, None] = {}
     for name, factor in where.terms:
@@ -219,8 +213,8 @@ def _split(solution: Solution, where: LinearExpr) -> tuple[Vector, dict[tuple[st
         if solution.symbols.of[name].varies:
             varying.update((part, None) for part in factors if solution.symbols.of[part].varies)
         elif not isinstance(factor, int):
-            times[factors] = tuple([lane % WORD for lane in _apart(factor)])
-    return _apart(where.lanes), times, tuple(varying)
+            times[factors] = tuple([lane % WORD for lane in apart(factor)])
+    return times, tuple(varying)
 
 
 def _step(solution: Solution, header: int, where: LinearExpr) -> int | None:

@@ -88,6 +88,13 @@ def signed(word: int) -> int:
     return word - WORD if word >= WORD // 2 else word
 
 
+def apart(lanes: Lanes) -> tuple[int, ...]:
+    """Return how far each lane is from the first."""
+    words = spread(lanes)
+    half, first = WORD // 2, words[0]
+    return tuple([(word - first + half) % WORD - half for word in words])
+
+
 def zero_bits(number: int) -> int:
     """Return the number of trailing zero bits; 32 for 0."""
     return (number & -number).bit_length() - 1 if number else WORD_BITS

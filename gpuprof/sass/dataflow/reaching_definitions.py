@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -43,10 +43,8 @@ class ReachingDefinitions:
 
     def __init__(self, graph: ControlFlowGraph, branches: Branches) -> None:
         self._blocks, self._branches = graph.blocks, branches
-        self._wrote: dict[int, Mapping[str, Sequence[int]]] = {}
         self._writing: dict[str, list[int]] = {}
         for block in sorted(branches.reached):
-            self._wrote[block] = graph.writers[block]
             for name in graph.writers[block]:
                 self._writing.setdefault(name, []).append(block)
         self._entries = frozenset(graph.entries)
@@ -73,7 +71,7 @@ class ReachingDefinitions:
 
     def _last(self, block: int, index: int, name: str) -> RegisterPlace:
         """Return the last definition before an instruction."""
-        writers = self._wrote.get(block, {}).get(name)
+        writers = self._graph.writers[block].get(name)
         nearest = bisect_left(writers, index) - 1 if writers else -1
         if writers is None or nearest < 0:
             return self._beginning(block, name)
@@ -120,7 +118,7 @@ class ReachingDefinitions:
             before = above.get(block, block)
             if block in met or before == block:
                 begun[block] = RegisterPlace(block, -1, name)
-            elif name in self._wrote[before]:
+            elif name in self._graph.writers[before]:
                 begun[block] = self._last(before, len(self._blocks[before]), name)
             else:
                 block = before
