@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from msgspec import Struct
 
@@ -122,20 +121,12 @@ class KernelAddresses:
         """Return what decides for all lanes together which of several values a symbol is; nothing if lanes differ."""
         symbol = self.symbol(name)
         places = list(self.sums.definitions.deciding(symbol.block)) if symbol.kind == "join" else []
-        if symbol.kind == "choice" or self._selects(symbol):
+        if symbol.kind == "choice" or symbol.opcode in {"SEL", "FSEL"}:
             places = [place for place in symbol.reads if "P" in place.name]
         held = [self.sums.held(place) for place in places]
         if any(map(self.sums.symbols.varies, held)):
             return frozenset()
         return self.leaves(*(term for value in held for term, _ in value.terms))
-
-    def _selects(self, symbol: Symbol) -> bool:
-        return symbol.kind == "result" and self._names.get(symbol.address) in {"SEL", "FSEL"}
-
-    @cached_property
-    def _names(self) -> Mapping[int | None, str]:
-        """The names of the instructions by their addresses."""
-        return {item.address: item.name for block in self.sums.graph.blocks for item in block}
 
     def looked_up(self, item: LaneAddress) -> bool | None:
         """Return whether lanes differ by something loaded, and not by their index alone; None if that is not known."""
@@ -147,7 +138,7 @@ class KernelAddresses:
     def _differ_by(self, name: str) -> frozenset[str]:
         """Return the kinds of the unknowns by which lanes differ; those of spilled values are not known."""
         leaves = [leaf for leaf in map(self.symbol, self.leaves(name)) if leaf.varies]
-        return frozenset("local" if self._names.get(leaf.address) == "LDL" else leaf.kind for leaf in leaves)
+        return frozenset("local" if leaf.opcode == "LDL" else leaf.kind for leaf in leaves)
 
 
 def addresses_of(

@@ -111,6 +111,7 @@ class Evaluation:
             varies=varies,
             block=place.block,
             address=instruction.address if instruction is not None else None,
+            opcode=instruction.name if instruction is not None else "",
             reads=self._reaching.sources(place),
             place=place,
         )
