@@ -17,7 +17,7 @@ from gpuprof.sass.dataflow.expressions import (
     uniform_of,
 )
 from gpuprof.sass.dataflow.operand_reader import OperandReader, Result, Results, Rule
-from gpuprof.sass.dataflow.reaching_definitions import ReachingDefinitions, RegisterPlace, registers_read
+from gpuprof.sass.dataflow.reaching_definitions import ReachingDefinitions, RegisterPlace
 from gpuprof.sass.dataflow.sum_rules import SUM_RULES
 from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.dataflow.word_rules import OPCODE_RULES, WORD_RULES
@@ -140,7 +140,7 @@ def results(instruction: Instruction, reader: OperandReader) -> Mapping[str, Res
     if writes is not None:
         return dict(writes)
     if instruction.name in LANE_BY_LANE:
-        views = (reader.symbols.lanes_of(reader.register(name)) for name in registers_read(instruction))
+        views = map(reader.symbols.lanes_of, reader.known.values())
         return dict.fromkeys(written(instruction), uniform_of(views))
     if _loads_from_one_place(instruction, reader):
         return {name: UNIFORM for name in may_write(instruction) if "P" not in name}

@@ -199,8 +199,10 @@ class Symbols:
             self._views[held] = LinearExpr(reduced(held.lanes, align), (), align) if align is not None else None
         return self._views[held]
 
-    def product(self, first: LinearExpr, second: LinearExpr) -> LinearExpr | None:
-        """Multiply two expressions term by term; None if that gives too many terms."""
+    def product(self, first: LinearExpr | None, second: LinearExpr | None) -> LinearExpr | None:
+        """Multiply two expressions term by term; None if one is not known, or if that gives too many terms."""
+        if first is None or second is None:
+            return None
         for one, other in ((first, second), (second, first)):
             if not other.terms and isinstance(other.lanes, int):
                 return ZERO.plus(one, other.lanes)

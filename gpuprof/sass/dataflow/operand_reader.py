@@ -64,11 +64,7 @@ class OperandReader:
         active: int,
     ) -> None:
         self.symbols, self.warp, self.active = symbols, warp, active
-        self._known, self._constants = known, constants
-
-    def register(self, name: str) -> LinearExpr | None:
-        """Return the value of a register or a predicate."""
-        return self._known.get(name)
+        self.known, self._constants = known, constants
 
     def word(self, operand: str) -> LinearExpr | None:
         """Return an operand of one word, the lower one of a longer operand; None for forms that are not known."""
@@ -76,7 +72,7 @@ class OperandReader:
         if form is None:
             return None
         if form.register:
-            held = self._known.get(form.register)
+            held = self.known.get(form.register)
         elif form.constant:
             held = self.bank(form.constant)
         else:
@@ -89,7 +85,7 @@ class OperandReader:
         if form is None or (form.sign and (form.register or form.constant)):
             return None
         if form.register:
-            return self._known.get(next_register(form.register))
+            return self.known.get(next_register(form.register))
         if form.constant:
             return self.bank(form.constant, skip=4)
         number = -form.number if form.sign == "-" else form.number
@@ -104,7 +100,7 @@ class OperandReader:
         match = _FLAG.fullmatch(operand)
         if match is None:
             return None
-        held = ONE if match["name"].endswith("T") else self._known.get(match["name"])
+        held = ONE if match["name"].endswith("T") else self.known.get(match["name"])
         return ONE.plus(held, -1) if held is not None and match["not"] else held
 
     def flag_view(self, operand: str) -> LinearExpr | None:
@@ -123,7 +119,7 @@ class OperandReader:
         if offset is None:
             registers = named(operand)
             if registers:
-                return uniform_of(self.symbols.lanes_of(self._known.get(name)) for name in registers)
+                return uniform_of(self.symbols.lanes_of(self.known.get(name)) for name in registers)
             return self.symbols.new(f"{operand}+{skip}" if skip else operand, Symbol(kind="constant"))
         offset += skip
         number, known = 0, 0

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gpuprof.sass.flow.branches import Branches
 from gpuprof.sass.flow.graph import ControlFlowGraph
 from gpuprof.sass.instruction import Instruction, Operation
-from gpuprof.sass.operands import named, sources
+from gpuprof.sass.operands import named, numbered, sources
 from gpuprof.sass.requests import requests
 
 _MOST_MEETINGS = 50_000
@@ -209,19 +209,18 @@ def _opposite(predicate: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _names_read(operation: Operation) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(registers_read(Instruction.at(0, operation))))
-
-
-def registers_read(instruction: Instruction) -> Iterator[str]:
-    """Yield the registers and predicates that operands name, with the upper register of numbers of two words."""
+    """Return the registers and predicates that operands name, with the upper register of numbers of two words."""
+    instruction = Instruction.at(0, operation)
     read = sources(instruction)
     if _WIDE_ADDEND.match(instruction.opcode):
         wide = read[2:3]
     else:
         wide = read if _TWO_WORDS.search(instruction.opcode) and not requests(instruction) else ()
+    names: dict[str, None] = {}
     for operand in read:
         for name in named(operand):
-            yield name
-            kind = name.rstrip("0123456789")
-            if operand in wide and kind[-1] == "R":
-                yield f"{kind}{int(name[len(kind) :]) + 1}"
+            names[name] = None
+            kind, number = numbered(name)
+            if operand in wide and kind.endswith("R"):
+                names[f"{kind}{number + 1}"] = None
+    return tuple(names)

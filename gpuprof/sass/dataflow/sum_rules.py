@@ -34,10 +34,6 @@ def total_of(terms: Sequence[LinearExpr | None]) -> LinearExpr | None:
     return total
 
 
-def _times(reader: OperandReader, first: LinearExpr | None, second: LinearExpr | None) -> LinearExpr | None:
-    return reader.symbols.product(first, second) if first is not None and second is not None else None
-
-
 def _upper(
     reader: OperandReader, lower: LinearExpr | None, function: Callable[..., int], *read: LinearExpr | None
 ) -> LinearExpr | None:
@@ -92,32 +88,25 @@ def _carried(flags: Sequence[str], over: Callable[[], LinearExpr | None] | None)
 def _multiply_add(instruction: Instruction, reader: OperandReader) -> Results | None:
     target, flags, (first, second, third), carried_in = split_operands(instruction)
     kinds = instruction.opcode.split(".")
-    read = signed if "U32" not in kinds else int
     carried = [reader.flag(flag) for flag in carried_in]
     factors = [reader.word(first), reader.word(second)]
     addend = reader.word(third)
-    low = total_of([_times(reader, *factors), addend, *carried])
+    low = total_of([reader.symbols.product(*factors), addend, *carried])
+    if "WIDE" not in kinds and "HI" not in kinds:
+        return None if flags else [(target, low)]
+    read = signed if "U32" not in kinds else int
 
     def whole(a: int, b: int, c: int, d: int, *more: int) -> int:
         return read(a) * read(b) + (d << WORD_BITS | c) + sum(more)
 
-    words: tuple[LinearExpr | None, ...]
+    words = [*factors, addend, reader.upper(third), *carried]
+    unknown = [(flag, None) for flag in flags]
     if "WIDE" in kinds:
-        words = (*factors, addend, reader.upper(third), *carried)
-        high = partial(_upper, reader, low, whole, *words)
-        return [(target, low), (next_register(target), high), *((flag, None) for flag in flags)]
-    if "HI" in kinds:
-        if carried_in:
-            return None
-        words = (*factors, addend, reader.upper(third))
-        upper = exact_view(reader, lambda *all_words: whole(*all_words) >> WORD_BITS, *words)
-        return [(target, upper), *((flag, None) for flag in flags)]
-    return None if flags else [(target, low)]
-
-
-def exact_view(reader: OperandReader, function: Callable[..., int], *read: LinearExpr | None) -> LinearExpr | None:
-    """Apply a function lane by lane to values without symbols."""
-    return exactly(function, *map(reader.symbols.lanes_of, read))
+        return [(target, low), (next_register(target), partial(_upper, reader, low, whole, *words)), *unknown]
+    if carried_in:
+        return None
+    upper = exactly(lambda *known: whole(*known) >> WORD_BITS, *map(reader.symbols.lanes_of, words))
+    return [(target, upper), *unknown]
 
 
 def _shift_add(instruction: Instruction, reader: OperandReader) -> Results | None:
@@ -134,7 +123,7 @@ def _shift_add(instruction: Instruction, reader: OperandReader) -> Results | Non
     elif carried_in or is_signed:
         return None
     else:
-        first = _times(reader, first, LinearExpr(1 << by))
+        first = reader.symbols.product(first, LinearExpr(1 << by))
     over = None if carried_in else partial(_carry, reader, ("+", terms[1]), (first, second))
     return [(target, total_of([first, second, *map(reader.flag, carried_in)])), *_carried(flags, over)]
 
@@ -160,7 +149,7 @@ def _shift(instruction: Instruction, reader: OperandReader) -> Results | None:
     if by is None or by >= WORD_BITS or "W" in kinds:
         return None
     if kinds == ["L", "U32"] and high in {"RZ", "URZ"}:
-        return [(target, _times(reader, reader.word(low), LinearExpr(1 << by)))]
+        return [(target, reader.symbols.product(reader.word(low), LinearExpr(1 << by)))]
     if kinds in (["R", "U64"], ["R", "S64"]):
         return [(target, shift_right_pair(reader.view(low), reader.view(high), by))]
     if kinds in (["R", "U32", "HI"], ["R", "S32", "HI"]) and low in {"RZ", "URZ"}:
