@@ -97,8 +97,8 @@ def _compared(
     end = read(limit)
 
     def continues(number: int) -> bool:
-        holds = COMPARE[how](number, end) if is_right else COMPARE[how](end, number)
-        return holds == continues_if
+        is_so = COMPARE[how](number, end) if is_right else COMPARE[how](end, number)
+        return is_so == continues_if
 
     return _turns(read(moves.entry), moves.step, end, continues, is_signed=read is signed)
 
