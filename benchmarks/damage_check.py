@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from benchmarks.damage_code import variant
 from gpuprof.errors import GpuprofError
-from gpuprof.sass.binary.fatbin import fatbin_entries
+from gpuprof.sass.binary.fatbin import containers
 
 FILES = 1_000
 MOST_S, MOST_BYTES = 10.0, 1e9
@@ -92,7 +92,8 @@ def _binaries() -> Iterator[_Case]:
     for path in sorted(folder.iterdir()):
         if path.suffix in (".fatbin", ".o", ".so"):
             yield _Case((path.name,), (path.read_bytes(),))
-    for number, entry in enumerate(fatbin_entries((folder / "plain.fatbin").read_bytes())):
+    (entries,) = containers((folder / "plain.fatbin").read_bytes())
+    for number, entry in enumerate(entries):
         if entry.kind == "sass":
             yield _Case((f"{number}.cubin",), (entry.content(),))
 

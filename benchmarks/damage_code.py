@@ -19,10 +19,9 @@ from pathlib import Path
 
 from gpuprof.errors import GpuprofError, InputError
 from gpuprof.sass.binary.cubin import read_cubin
-from gpuprof.sass.binary.fatbin import fatbin_entries
+from gpuprof.sass.binary.fatbin import containers
 from gpuprof.sass.binary.host_binary import device_code
 from gpuprof.sass.binary.line_table import line_tables
-from gpuprof.sass.tools.cuobjdump import cubin_of
 
 FILES = 10_000
 MOST_S, MOST_BYTES = 1.0, 200e6
@@ -74,9 +73,8 @@ def _own_files() -> Iterator[bytes]:
     for path in sorted(_OWN.iterdir()):
         if path.suffix in (".fatbin", ".o", ".so"):
             yield path.read_bytes()
-    for entry in fatbin_entries((_OWN / "plain.fatbin").read_bytes()):
-        if entry.kind == "sass":
-            yield entry.content()
+    for entries in containers((_OWN / "plain.fatbin").read_bytes()):
+        yield from (entry.content() for entry in entries if entry.kind == "sass")
 
 
 def _cubins_of_reports() -> Iterator[bytes]:
@@ -167,11 +165,12 @@ def _read(file: Path) -> None:
     """Read all that a file has, as `gpuprof check` does before it disassembles."""
     for code in device_code(file):
         if code.form == "cubin":
-            _read_cubin(code.part.read())
+            _read_cubin(bytes(code.part))
             continue
-        for entry in fatbin_entries(code.part):
-            if entry.kind == "sass":
-                _read_cubin(cubin_of(entry))
+        for entries in containers(code.part):
+            for entry in entries:
+                if entry.kind == "sass":
+                    _read_cubin(entry.content())
 
 
 def _read_cubin(data: bytes) -> None:

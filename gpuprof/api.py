@@ -177,8 +177,8 @@ def check(
     review then has `changes` and a `gate`. Raises a GpuprofError: InputError, DamagedInput, EnvironmentProblem if a
     tool is missing, UsageError for what an argument cannot be.
     """
-    from gpuprof.review.asked import request_of
     from gpuprof.review.gate import judged
+    from gpuprof.review.options import request_of
     from gpuprof.review.review import review
 
     request = request_of(

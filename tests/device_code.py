@@ -5,21 +5,19 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import pytest
-
-from gpuprof.sass.binary.fatbin import FatEntry, fatbin_entries
-from gpuprof.sass.tools.cuobjdump import find_cuobjdump
+from gpuprof.sass.binary.fatbin import FatEntry, containers
 
 FOLDER = Path(__file__).parent / "data" / "device_code"
-
-needs_cuobjdump = pytest.mark.skipif(
-    find_cuobjdump() is None, reason="there is no cuobjdump (python -m pip install nvidia-cuda-cuobjdump)"
-)
 
 
 def entries(name: str) -> list[FatEntry]:
     """The entries of a fat binary in that folder."""
-    return list(fatbin_entries((FOLDER / name).read_bytes()))
+    return fatbin_entries((FOLDER / name).read_bytes())
+
+
+def fatbin_entries(content: bytes | memoryview) -> list[FatEntry]:
+    """The entries of all containers."""
+    return [entry for held in containers(content) for entry in held]
 
 
 @cache

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuprof.model.kernel_match import kernel_pattern
 from gpuprof.model.recorded import Dim3
 from gpuprof.review.inputs.modules import modules_of
 from gpuprof.review.inputs.request import ReviewRequest
@@ -47,7 +48,7 @@ def modules(
     request = ReviewRequest(
         files=tuple(map(str, files)),
         targets=targets,
-        kernel=kernel,
+        kernel=kernel_pattern(kernel, "--kernel") if kernel is not None else None,
         block=block,
         arguments=arguments or {},
         defines=defines,

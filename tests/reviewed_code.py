@@ -16,7 +16,8 @@ from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.rules.rule import CodeRule
 from gpuprof.sass.binary.cubin import CubinKernel, read_cubin
 from gpuprof.sass.binary.line_table import line_tables
-from gpuprof.sass.instruction import Instruction, without_padding
+from gpuprof.sass.flow.blocks import without_padding
+from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.tools.compile import NotCompiled, compile_file, target_options
 from gpuprof.sass.tools.disassemble import disassemble, disassembler_for
 from gpuprof.words.findings import with_sentences

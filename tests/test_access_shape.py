@@ -11,8 +11,7 @@ from gpuprof.model.session import Finding
 from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, addresses_of
 from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.instruction import Instruction, parse_sass
-from gpuprof.sass.patterns.lane_shapes import LaneShape, LaunchedCode, lane_shapes
-from gpuprof.sass.requests import requests
+from gpuprof.sass.patterns.lane_shapes import LaneShape, LaunchedCode, global_requests
 from tests.cuda_tools import needs_cuda_wheels
 from tests.followed_code import solution_of
 from tests.kernels import Made, busy, counted_code, made
@@ -85,9 +84,8 @@ def compiled(target: str) -> Mapping[str, tuple[Instruction, ...]]:
 
 def shapes_of(target: str, name: str, kind: str, block: Dim3 = BLOCK) -> list[LaneShape | None]:
     code = compiled(target)[name]
-    shapes = lane_shapes(LaunchedCode(tuple(code), target, block, None))
-    asked = [(instruction.address, request) for instruction in code for request in requests(instruction)]
-    return [shapes.get(address) for address, request in asked if request.kind == kind]
+    known = global_requests(LaunchedCode(tuple(code), target, block, None))
+    return [request.shape for request in known.values() if request.kind == kind]
 
 
 def names(shapes: Sequence[LaneShape | None]) -> set[str | None]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import gpuprof
 from gpuprof.errors import UsageError
+from gpuprof.model.kernel_match import kernel_pattern
 from gpuprof.review import review as reviewing
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.options import arguments_of, block_of, bytes_of, grid_of, macros_of, targets_of
@@ -36,7 +37,8 @@ def test_what_is_asked_for_in_python_is_the_request_of_the_command_line(
     assert given is answer
     assert asked == [
         ReviewRequest(
-            files=(str(tmp_path / "k.cu"),), targets=("sm_90",), kernel="#2", block=(256, 1, 1), grid=(64, 1, 1),
+            files=(str(tmp_path / "k.cu"),), targets=("sm_90",), kernel=kernel_pattern("#2", ""),
+            block=(256, 1, 1), grid=(64, 1, 1),
             dynamic_shared_bytes=1024, arguments={"n": 4096, "0": -1}, defines=("A=1",),
             include_folders=(str(tmp_path),), standard="c++20", flags=("-use_fast_math",),
         )

@@ -23,8 +23,9 @@ def kernel(number: int, name: str, target: str = "sm_90", **opcodes: int) -> Rev
 
 def matches(base: list[ReviewedKernel], new: list[ReviewedKernel]) -> list[tuple[str, int | None, int | None]]:
     found: list[tuple[str, int | None, int | None]] = []
-    for match, old, kernel in build_pairs(base, new):
-        found.append((match, old.id if old is not None else None, kernel.id if kernel is not None else None))
+    for pair in build_pairs(base, new):
+        ids = [side.id if side is not None else None for side in (pair.base, pair.new)]
+        found.append((pair.match, ids[0], ids[1]))
     return found
 
 

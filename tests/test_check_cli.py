@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpuprof.errors import DamagedInput
+from gpuprof.model.kernel_match import kernel_pattern
 from gpuprof.review import review as reviewing
 from gpuprof.review.contract import Review
 from gpuprof.review.inputs.request import ReviewRequest
@@ -51,12 +53,12 @@ def test_all_options_become_a_request(asked: Asked, tmp_path: Path) -> None:
         "--grid", "64", "--dynamic-shared", "48KiB", "--arg", "3=0x10", "--arg", "n=4Ki", "--kernel", "gemm",
     )  # fmt: skip
     check(tmp_path, "k.cu", "--kernel", "#7")
-    assert done.returncode == 0 and asked.pop().kernel == "#7"
+    assert done.returncode == 0 and asked.pop().kernel == kernel_pattern("#7", "")
     assert [replace(request, in_time=nullcontext) for request in asked] == [
         ReviewRequest(
             files=("k.cu",),
             targets=("sm_80", "sm_90", "sm_100"),
-            kernel="gemm",
+            kernel=kernel_pattern("gemm", ""),
             block=(16, 16, 1),
             grid=(64, 1, 1),
             dynamic_shared_bytes=49152,
@@ -67,6 +69,20 @@ def test_all_options_become_a_request(asked: Asked, tmp_path: Path) -> None:
             flags=("-use_fast_math", "-maxrregcount=64"),
         )
     ]
+
+
+def test_the_next_command_has_what_was_typed_of_the_review_and_asks_for_the_same(asked: Asked, tmp_path: Path) -> None:
+    (tmp_path / "a b.cu").write_text("")
+    done = check(
+        tmp_path, "k.cu", "a b.cu", "--arch", "sm_80", "--arch", "90", "-D", "N=a b", "--flag=-maxrregcount=64",
+        "--block", "16,16", "--arg", "n=4Ki", "--salvage", "--top", "3", "-o", "a.json", "--no-config",
+    )  # fmt: skip
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("next: gpuprof check ")]
+    assert "a.json" not in said and said.endswith(" --kernel '#1'")
+    typed = shlex.split(said.removeprefix("next: gpuprof check "))
+    assert check(tmp_path, *typed).returncode == 0
+    first, again = (replace(request, in_time=nullcontext) for request in asked)
+    assert again == replace(first, kernel=kernel_pattern("#1", ""))
 
 
 def test_every_format_goes_to_stdout_and_to_files_by_their_endings(asked: Asked, tmp_path: Path) -> None:

@@ -9,6 +9,10 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from gpuprof.review.contract import Review
+from gpuprof.review.gate import judged
+from gpuprof.review.inputs.request import ReviewRequest
+from gpuprof.views.formats import formats_of
+from gpuprof.views.options import WriteOptions
 from gpuprof.views.review import print_review
 from gpuprof.views.terminal import SCREEN_HEIGHT
 from tests import reviews as made
@@ -40,6 +44,17 @@ def test_a_value_that_is_not_known_is_no_zero() -> None:
     for quantity in ("block", "registers", "spills", "occupancy"):
         assert f"{quantity:<13}not known\n" in text
     assert "at 0x120" in shown(made.review(made.kernel(0, made.finding("rule", made.place(None)))))
+
+
+def test_only_a_terminal_is_sent_to_the_option_for_checks_that_are_folded() -> None:
+    kernels = [made.kernel(index, label=f"kernel_{index}") for index in range(5)]
+    request = ReviewRequest(files=("new.cubin",))
+    review = judged(request, lambda _: made.review(*kernels), fail_on=["registers:8"])
+    assert "… and 2 more checks: -v shows all" in shown(review)
+    assert shown(review, verbose=True).count("registers:8") == 5
+    for form in ("md", "html"):
+        text = "\n".join(formats_of("review")[form].lines(review, WriteOptions())).replace("<wbr>", "")
+        assert "-v shows all" not in text and text.count("registers:8") == 5
 
 
 def test_a_note_counts_the_kernels_that_lack_a_block() -> None:

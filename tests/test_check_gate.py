@@ -19,6 +19,7 @@ from gpuprof.review.gate import judged
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.limits import CodeLimit, code_limits
 from gpuprof.views.exports import sarif
+from gpuprof.views.exports.problems import without_line_texts
 from gpuprof.views.exports.review import review_report
 from gpuprof.views.options import WriteOptions
 from tests import reviews as made
@@ -190,6 +191,10 @@ def test_with_a_base_limits_are_about_the_change(
     assert words(kernel(**new), limit, kernel(**old)) == word
 
 
+def unknown(why: str, space: str = "global") -> dict[str, Any]:
+    return {"space": space, "sectors_per_request": None, "lane_stride_bytes": None, "unknown": why}
+
+
 def shared(wavefronts: float) -> dict[str, Any]:
     passes = {"sectors_per_request": None, "wavefronts_per_request": wavefronts, "needed_per_request": 1.0}
     return {"space": "shared", **passes}
@@ -203,7 +208,10 @@ def shared(wavefronts: float) -> dict[str, Any]:
         ("sectors", {}, {"line": 90}, "ok"), ("sectors:28", {"sectors_per_request": 4.0}, {}, "ok"),
         ("sectors", {"sectors_per_request": 4.0}, {"sectors_per_request": 16.0, "needed_per_request": 16.0}, "ok"),
         ("sectors", {}, {"sectors_per_request": None, "unknown": "an argument"}, "unclear"),
-        ("sectors", {"sectors_per_request": None, "unknown": "x"}, {"sectors_per_request": None, "unknown": "x"}, "ok"),
+        ("sectors", unknown("n × 4 B"), unknown("n × 4 B"), "ok"),
+        ("sectors", unknown("a gather at a.cu:7"), unknown("a gather at a.cu:19"), "ok"),
+        ("sectors", unknown("n × 4 B"), unknown("m × 4 B"), "unclear"),
+        ("conflicts", unknown("n", space="shared"), unknown("m", space="shared"), "unclear"),
         ("sectors", shared(1.0), {}, "regression"),
         ("conflicts", shared(1.0), shared(4.0), "regression"),
         ("conflicts", shared(4.0), shared(2.0), "ok"),
@@ -215,6 +223,44 @@ def test_accesses_are_compared_beyond_what_their_lanes_need(
     limit: str, old: dict[str, Any], new: dict[str, Any], word: str
 ) -> None:
     assert words(kernel(accesses=(made.access(**new),)), limit, kernel(accesses=(made.access(**old),))) == word
+
+
+@each_row(
+    ("old", "new", "word"),
+    [
+        # Copies of an unrolled access that begin inside a sector.
+        ([(4.0, 12)], [(4.0, 12), (5.0, 12), (5.0, 12)], "ok"),
+        ([(4.0, 12), (5.0, 12)], [(4.0, 12)], "ok"),
+        # One that begins there now, and one of another line.
+        ([(4.0, 12)], [(5.0, 12)], "regression"),
+        ([(4.0, 12)], [(4.0, 12), (5.0, 13)], "regression"),
+    ],
+)
+def test_copies_of_an_access_are_compared_by_the_cheapest(
+    old: list[tuple[float, int]], new: list[tuple[float, int]], word: str
+) -> None:
+    sides = []
+    for costs in (new, old):
+        accesses = (made.access(sectors_per_request=cost, line=line, lane_stride_bytes=4) for cost, line in costs)
+        sides.append(kernel(accesses=tuple(accesses)))
+    assert words(sides[0], "sectors", sides[1]) == word
+    assert words(sides[0], "sectors:4") == ("ok" if max(new)[0] == 4 else "regression")
+
+
+def test_rules_on_files_are_limits_for_the_files() -> None:
+    lineless = made.finding("no-line-info", severity="info", place=None, places=())
+    answer = made.review(kernel(), findings=(lineless,))
+    request = ReviewRequest(files=("new.cubin",))
+    gate = judged(request, lambda _: answer, fail_on=["no-line-info", "no-sass-for-target"]).gate
+    assert gate is not None and (gate.exit_code, gate.ok) == (6, 1)
+    assert [(check.limit, check.kernel, check.word) for check in gate.checks] == [("no-line-info", None, "regression")]
+    # With a base it fails if that has line tables.
+    sides = {("old.cubin",): answer, ("clean.cubin",): made.review(kernel()), request.files: answer}
+    for base, code in (("old.cubin", 0), ("clean.cubin", 6)):
+        gate = judged(request, lambda asked: sides[asked.files], base=[base], fail_on=["no-line-info"]).gate
+        assert gate is not None and gate.exit_code == code
+    with pytest.raises(UsageError, match="files"):
+        code_limits(["gemm=no-line-info"], has_base=False)
 
 
 def test_a_finding_is_a_regression_only_if_the_base_has_fewer_of_that_severity() -> None:
@@ -239,6 +285,23 @@ def test_architectures_are_told_apart() -> None:
     review = judged(ReviewRequest(files=("new",)), lambda _: answers.pop(0), base=["old"], fail_on=["registers"])
     names = [case.name for case in review_report(review, WriteOptions()).cases]
     assert names == ["transpose_naive (sm_90): registers", "transpose_naive (sm_80): registers"]
+
+
+def test_launches_of_a_report_have_test_cases_of_their_own() -> None:
+    launches = [replace(kernel(registers=80 + number), id=number, launch=number) for number in range(3)]
+    review = judged(ReviewRequest(files=("new",)), lambda _: made.review(*launches), fail_on=["registers:80"])
+    names = [case.name for case in review_report(review, WriteOptions()).cases]
+    assert len(set(names)) == 3 and all("transpose_naive" in name for name in names)
+
+
+def test_only_what_is_about_code_is_missed_a_line() -> None:
+    lineless = made.access(file=None, line=None)
+    review = made.review(kernel(made.finding("low-occupancy", place=None, places=()), accesses=(lineless,)))
+    missed = {}
+    for limit in ("registers:8", "sectors:4", "low-occupancy"):
+        gated = judged(ReviewRequest(files=("new",)), lambda _: review, fail_on=[limit])
+        missed[limit] = len(list(without_line_texts(review_report(gated, WriteOptions()))))
+    assert missed == {"registers:8": 0, "sectors:4": 1, "low-occupancy": 0}
 
 
 def test_a_new_kernel_is_checked_for_spills_and_findings_alone() -> None:

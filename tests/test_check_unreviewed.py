@@ -11,8 +11,12 @@ import pytest
 
 from gpuprof import check as gpuprof_check
 from gpuprof.errors import InputError
+from gpuprof.review import batches, slices
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.inputs import sources as inputs
+from gpuprof.sass.tools import disassemble as disassembling
+from gpuprof.sass.tools.disassemble import BRINGS_DISASSEMBLER
+from gpuprof.sass.tools.programs import Program
 from gpuprof.views.formats import formats_of
 from gpuprof.views.options import WriteOptions
 from tests import reviews as made
@@ -34,10 +38,11 @@ def check(folder: Path, *typed: str) -> Done:
 
 @each_row("form", ["table", "json", "md", "html"])
 def test_a_report_without_machine_code_is_no_clean_bill(tmp_path: Path, form: str) -> None:
-    for name, number in (("a100-gemm.ncu-rep", 2), ("a10g-sgemm.ncu-rep", 3), ("a40-beamformer.ncu-rep", 3)):
+    for name, number in (("a100-gemm.ncu-rep", 2), ("a10g-sgemm.ncu-rep", 3), ("a40-beamformer.ncu-rep", 5)):
         done = check(tmp_path, name, "--format", form)
-        assert (done.returncode, done.stdout) == (5, "")
-        assert done.stderr.startswith(f"error: {name}: {number} kernels: ") and "\nhint: " in done.stderr
+        assert done.returncode == 5
+        assert ("unreviewed" if form == "json" else "not reviewed") in done.stdout
+        assert f"error: {number} of {number} kernels not reviewed" in done.stderr and "\nhint: " in done.stderr
 
 
 @pytest.mark.compilers
@@ -57,6 +62,22 @@ def test_beside_code_what_has_none_is_told_with_what_its_report_recorded(tmp_pat
     assert refused.returncode == 2
     assert "parts::transpose(const float *, float *, int) has 0, 1, 2" in refused.stderr
     assert "gemm" not in refused.stderr.lower().partition("hint")[2]
+
+
+def test_code_that_no_nvdisasm_reads_has_what_its_file_says_and_a_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a report of a V100 where there is only the nvdisasm of CUDA 13."""
+    for module in (batches, slices, disassembling):
+        monkeypatch.setattr(module, "disassembler_for", lambda _: None)
+    monkeypatch.setattr(batches, "find_disassemblers", lambda: (Program(tmp_path, (13, 5)),))
+    done = check(tmp_path, "h100-transpose.ncu-rep", "--format", "json")
+    assert done.returncode == 5
+    kernels = json.loads(done.stdout)["kernels"]
+    assert all(kernel["unreviewed"] and kernel["resources"]["registers"] for kernel in kernels)
+    error, hint = done.stderr.splitlines()[-2:]
+    assert error.startswith("error: 4 of 4 kernels not reviewed, ") and "no nvdisasm here reads sm_90" in error
+    assert hint == f"hint: {BRINGS_DISASSEMBLER}"
 
 
 SOURCES = {
@@ -80,7 +101,7 @@ def sources(tmp_path: Path) -> Path:
 def test_what_compiles_is_reviewed_beside_what_does_not_which_is_the_error(
     sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inputs, "nvcc_for", lambda _: None)
+    monkeypatch.setattr(inputs, "program_for", lambda *_: None)
     done = check(sources, "bad.cu", "good.cu", "worse.cu", "--arch", "90", "--std", "c++17", "-o", "review.json")
     assert done.returncode == 5
     assert f"error: {BAD}\n" in done.stderr and "next:" not in done.stderr

@@ -9,19 +9,19 @@ from benchmarks.diagnosis.case import Room
 from benchmarks.diagnosis.compiled import CompiledKernel
 from benchmarks.diagnosis.twins import ITS_OWN, instructions_per_byte, second_causes, width
 from gpuprof.diagnose.registry import RULES
-from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.instruction import Instruction, operation_of
 from tests.table import each_row
 from tests.test_diagnosis_score import case
 
-LOAD = Instruction(0, "LDG.E.CONSTANT", ("R2", "desc[UR4][R2.64]"), None)
+LOAD = Instruction(0, operation_of("LDG.E.CONSTANT", ("R2", "desc[UR4][R2.64]")))
 
 
 def code(*opcodes: str, back_to: int | None = None) -> tuple[Instruction, ...]:
     """Instructions one after the other; with `back_to` the last jumps to the one of that number."""
-    listing = [Instruction(16 * number, opcode, ("R1", "R2"), None) for number, opcode in enumerate(opcodes)]
+    listing = [Instruction(16 * number, operation_of(opcode, ("R1", "R2"))) for number, opcode in enumerate(opcodes)]
     if back_to is not None:
-        listing.append(Instruction(16 * len(listing), "BRA", (hex(16 * back_to),), "@P0"))
-    return (*listing, Instruction(16 * len(listing), "EXIT", (), None))
+        listing.append(Instruction(16 * len(listing), operation_of("BRA", (hex(16 * back_to),), "@P0")))
+    return (*listing, Instruction(16 * len(listing), operation_of("EXIT", ())))
 
 
 def kernel(*opcodes: str) -> CompiledKernel:
@@ -66,7 +66,7 @@ def test_what_is_a_rules_own_is_no_second_cause(tmp_path: Path) -> None:
     [("LDG.E", 4), ("LDG.E.U8.CONSTANT", 1), ("LDG.E.S16", 2), ("LDG.E.64", 8), ("LDGSTS.E.BYPASS.128", 16)],
 )
 def test_the_bytes_of_a_load_are_in_its_opcode(opcode: str, size: int) -> None:
-    assert width(Instruction(LOAD.address, opcode, LOAD.operands, LOAD.predicate)) == size
+    assert width(Instruction(LOAD.address, operation_of(opcode, LOAD.operands))) == size
 
 
 def test_instructions_a_byte_are_those_of_the_innermost_loop_that_loads() -> None:

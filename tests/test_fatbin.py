@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import subprocess
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ from hypothesis import strategies as st
 
 from gpuprof.errors import DamagedInput
 from gpuprof.sass.binary.cubin import read_cubin
-from gpuprof.sass.binary.fatbin import FatEntry, fatbin_entries
-from gpuprof.sass.tools.cuobjdump import cubin_of, find_cuobjdump, ptx_of
-from tests.device_code import FOLDER, cubin_for, entries, needs_cuobjdump
+from gpuprof.sass.binary.host_binary import device_code
+from gpuprof.sass.binary.unpacking import unpack_lz4, unpack_zstd
+from gpuprof.sass.tools.programs import find_programs
+from tests.device_code import FOLDER, cubin_for, entries, fatbin_entries
 from tests.table import each_row
+from tests.zstd_bytes import compressed as zstd_frame
 
 PACKED = ("zstd.fatbin", "lz4.fatbin", "packed.fatbin")
 """The three ways in which fatbinary compresses."""
@@ -37,48 +40,39 @@ def test_the_entries_of_a_fat_binary_have_kind_and_target() -> None:
     assert [(item.kind, item.target, item.compressed) for item in read] == [
         ("sass", "sm_80", False), ("sass", "sm_90a", False), ("ptx", "compute_90", False), ("sass", "sm_100f", False),
     ]  # fmt: skip
-    assert [read_cubin(cubin_of(item)).target for item in read if item.kind == "sass"] == ["sm_80", "sm_90a", "sm_100f"]
+    assert [read_cubin(item.content()).target for item in read if item.kind == "sass"] == ["sm_80", "sm_90a", "sm_100f"]
     assert b".target sm_90" in read[2].content()
 
 
-@pytest.mark.compilers
-@needs_cuobjdump
-@pytest.mark.usefixtures("emptied")
 @each_row("name", PACKED)
 def test_compressed_code_and_ptx_are_those_of_the_same_source_uncompressed(name: str) -> None:
     (plain_ptx,) = (item for item in entries("plain.fatbin") if item.kind == "ptx")
     for item in entries(name):
+        assert item.compressed
         if item.kind == "sass":
-            unpacked, plain = read_cubin(cubin_of(item)), read_cubin(cubin_for(item.target))
+            unpacked, plain = read_cubin(item.content()), read_cubin(cubin_for(item.target))
             assert unpacked.target == item.target
             assert [kernel.code for kernel in unpacked.kernels] == [kernel.code for kernel in plain.kernels]
         else:
-            assert ptx_of(item).split() == ptx_of(plain_ptx).split() and b".entry scale(" in ptx_of(item)
+            ptx = item.content().rstrip(b"\0")
+            assert ptx.split() == plain_ptx.content().rstrip(b"\0").split() and b".entry scale(" in ptx
 
 
 @pytest.mark.compilers
-@needs_cuobjdump
-def test_all_modules_come_out_where_nvidias_extraction_writes_over_some(tmp_path: Path) -> None:
-    """first.o and second.o are of a file of one name; cuobjdump names what it extracts after that."""
-    tool = find_cuobjdump()
-    assert tool is not None
-    held = [item for name in ("first.o", "second.o") for item in entries_of_object(name) if item.kind == "sass"]
-    file = tmp_path / "both.fatbin"
-    file.write_bytes(b"".join(container(item.header.read() + item.stored.read()) for item in held))
-    subprocess.run([tool.path, "-xelf", "all", file.name], cwd=tmp_path, capture_output=True, check=True)
-    assert len(list(tmp_path.glob("*.cubin"))) == 2
-    kernels = [
-        [kernel.mangled for kernel in read_cubin(cubin_of(item)).kernels] for item in fatbin_entries(file.read_bytes())
-    ]
-    assert sorted(map(sorted, kernels)) == [["copy", "scale"], ["copy", "scale"], ["scale"], ["scale"]]
+@pytest.mark.skipif(not find_programs("cuobjdump"), reason="there is no cuobjdump")
+@each_row("name", [*PACKED, "lib.so"])
+def test_code_is_unpacked_as_cuobjdump_unpacks_it(name: str, tmp_path: Path) -> None:
+    tool = find_programs("cuobjdump")[0]
+    subprocess.run([tool.path, "-xelf", "all", FOLDER / name], cwd=tmp_path, capture_output=True, check=True)
+    (code,) = device_code(FOLDER / name)
+    unpacked = [item.content().rstrip(b"\0") for item in fatbin_entries(code.part) if item.kind == "sass"]
+    assert sorted(unpacked) == sorted(path.read_bytes().rstrip(b"\0") for path in tmp_path.iterdir())
 
 
-def entries_of_object(name: str) -> list[FatEntry]:
-    """The entries of an object file, which has them in a section; here they are sought by their magic."""
-    data = (FOLDER / name).read_bytes()
-    start = data.index(struct.pack("<I", 0xBA55ED50))
-    (size,) = struct.unpack_from("<Q", data, start + 8)
-    return list(fatbin_entries(data[start : start + 16 + size]))
+def test_a_copy_in_a_block_repeats_what_it_makes() -> None:
+    """Three letters and 9 from 3 before; one, and 15 + 255 + 2 + 4 from 1 before; one."""
+    block = b"\x35abc\x03\0" + b"\x1fd\x01\0\xff\x02" + b"\x10e"
+    assert unpack_lz4(block, 290) == b"abc" * 4 + b"d" * 277 + b"e"
 
 
 @each_row(
@@ -94,7 +88,7 @@ def test_a_target_has_the_letter_of_its_flags(flags: int, kind: int, target: str
 @each_row(
     ("data", "why"),
     [
-        (b"junk" * 8, "byte 0, but 6a756e6b"), (container(entry(b"a")) + b"\1" + bytes(40), "byte 81"),
+        (b"junk" * 8, "byte 0, but 6a756e6b"), (container(entry(b"a")) + b"\1" + bytes(40), "byte 88"),
         (container(entry(b"a"))[:-1], "81 of 80: truncated"), (container(entry(b"a"))[:12], "truncated"),
         (container(b"short"), "truncated"), (container(entry(b"a")[:-1]), "container"),
         (container(entry(b"a", flags=0x8011, unpacked=2**40)), "1,099,511,627,776 bytes"),
@@ -102,22 +96,48 @@ def test_a_target_has_the_letter_of_its_flags(flags: int, kind: int, target: str
 )  # fmt: skip
 def test_what_cannot_be_is_damage(data: bytes, why: str) -> None:
     with pytest.raises(DamagedInput, match=why):
-        list(fatbin_entries(data))
+        fatbin_entries(data)
 
 
-@each_row("at", [64, 68, 72, 92])
+@each_row("at", [64, 68, 92])
 def test_a_table_of_packed_entries_that_does_not_add_up_is_damage(at: int) -> None:
-    """`at` is an offset in the header of the second entry: the count, the length, a kind, what is further in it."""
+    """`at` is an offset in the header of the second entry: the count, the length, what is further in it."""
     data = bytearray((FOLDER / "packed.fatbin").read_bytes())
     (skipped,) = struct.unpack_from("<Q", data, 16 + 8)
     start = 16 + struct.unpack_from("<I", data, 16 + 4)[0] + skipped
     data[start + at] ^= 0x41
+    with pytest.raises(DamagedInput, match=r"add up|truncated"):
+        fatbin_entries(bytes(data))
+
+
+@each_row("name", PACKED)
+def test_packed_code_that_is_broken_is_damage(name: str) -> None:
+    whole = (FOLDER / name).read_bytes()
+    for at in range(0, len(whole), 7):
+        data = bytearray(whole)
+        data[at] ^= 0x55
+        try:
+            unpacked = [item.content() for item in fatbin_entries(bytes(data))]
+        except DamagedInput:
+            continue
+        assert sum(map(len, unpacked)) < 30_000
+
+
+@each_row("block", [b"\x10a\x02\0", b"\x10a\0\0", b"\x1fa\x01\0" + b"\xff" * 9, b"\x10"])
+def test_a_block_that_cannot_be_is_refused(block: bytes) -> None:
+    with pytest.raises((ValueError, IndexError)):
+        unpack_lz4(block, 1000)
+
+
+def test_a_frame_is_unpacked_no_further_than_its_size() -> None:
+    frame = zstd_frame(bytes(300_000_000))
+    tracemalloc.start()
     try:
-        kinds = [item.kind for item in fatbin_entries(bytes(data))]
-    except DamagedInput as error:
-        assert "add up" in error.message or "truncated" in error.message
-    else:
-        assert (at, "other" in kinds) == (72, True)
+        with pytest.raises(ValueError, match="instead of 1,000"):
+            unpack_zstd(frame, 1000)
+        assert tracemalloc.get_traced_memory()[1] < 10e6
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.data(), st.sampled_from(["plain.fatbin", *PACKED]))
@@ -129,6 +149,6 @@ def test_a_fat_binary_that_was_altered_is_read_or_refused(data: st.DataObject, n
         content[at : at + size] = data.draw(st.binary(min_size=size, max_size=size))
     try:
         for item in fatbin_entries(bytes(content[: data.draw(st.integers(0, len(content)))])):
-            assert len(item.alone()) <= len(content) + 16
+            assert len(item.content()) <= 2**29
     except DamagedInput as error:
         assert len(error.message) < 300

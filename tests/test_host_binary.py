@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.errors import DamagedInput, InputError
-from gpuprof.sass.binary.fatbin import fatbin_entries
 from gpuprof.sass.binary.host_binary import DeviceCode, binary_kind, device_code
-from tests.device_code import FOLDER, cubin_for
+from tests.device_code import FOLDER, cubin_for, fatbin_entries
 from tests.elf_files import CUDA, X86_64, Content, cubin_file, elf_file
 from tests.table import each_row
 
@@ -49,10 +48,10 @@ def test_programs_of_both_kinds_of_hosts_and_cubins_are_read(tmp_path: Path) -> 
     assert targets(code) == ["sm_90"]
     both = elf_file(X86_64, [Content("__nv_relfatbin", b"not asked for"), Content(".nv_fatbin", PLAIN)])
     (linked,) = codes(tmp_path, both)
-    assert linked.part.read() == PLAIN
+    assert linked.part == PLAIN
     (code,) = codes(tmp_path, cubin_for("sm_80"))
     (tmp_path / "input").unlink()
-    assert (code.form, code.part.read()) == ("cubin", cubin_for("sm_80"))
+    assert (code.form, bytes(code.part)) == ("cubin", cubin_for("sm_80"))
     assert binary_kind(cubin_file()) == "cubin"
 
 
@@ -90,7 +89,7 @@ def test_names_of_gigabytes_are_not_read(tmp_path: Path) -> None:
         (b"MZ" + bytes(100), "Windows", "cuobjdump -xelf all"),
         (b"\xcf\xfa\xed\xfe" + bytes(100), "macOS", "cuobjdump -xelf all"),
         (b"plain text", "cubin", None),
-        (b"", "cubin", None),
+        (b"", "empty", None),
         (elf_file(X86_64, [Content(".text", b"x")]), "no CUDA code", "object file"),
         (elf_file(CUDA + 1, [Content(".data", PLAIN)]), "no CUDA code", "object file"),
         # objcopy --only-keep-debug leaves such sections.

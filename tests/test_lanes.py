@@ -15,7 +15,7 @@ from gpuprof.sass.dataflow.accesses import accesses_of
 from gpuprof.sass.dataflow.expressions import spread
 from gpuprof.sass.dataflow.request_costs import Access, sectors, wavefronts, ways
 from gpuprof.sass.dataflow.warps import ThreadBlock, any_warp, thread_indices
-from gpuprof.sass.flow.loops import jumping_calls
+from gpuprof.sass.flow.graph import flow_of
 from gpuprof.sass.instruction import Instruction, parse_sass
 from tests.cuda_tools import needs_cuda_wheels
 from tests.followed_code import accesses, solution_of
@@ -168,9 +168,9 @@ def test_calls_keep_what_they_cannot_write() -> None:
         "CALL.REL.NOINC 0x60", "@P0 CALL.REL.NOINC 0x40", "NOP", "BRA 0x10",
         "@P1 BRA 0x10", "EXIT", "IADD3 R2, R2, 0x1, RZ", "RET.REL.NODEC R2 0x0",
     )  # fmt: skip
-    assert jumping_calls(code) == {0x10}
-    assert jumping_calls(sass("CALL.ABS.NOINC 0x0", "EXIT")) == frozenset()
-    assert jumping_calls(sass("CALL.REL.NOINC 0x1000", "EXIT")) == frozenset()
+    assert flow_of(code).jumps == {0x10}
+    assert flow_of(sass("CALL.ABS.NOINC 0x0", "EXIT")).jumps == frozenset()
+    assert flow_of(sass("CALL.REL.NOINC 0x1000", "EXIT")).jumps == frozenset()
     lines = (TID, "MOV R16, 0x60", "CALL.REL.NOINC 0x70", "LDS R9, [R1.X4]", "@!P0 CALL.REL.NOINC 0x60", "BRA 0x30",
              "EXIT", "RET.REL.NODEC R16 0x0")  # fmt: skip
     assert accesses(sass(*lines), (32, 1, 1), {})[0].offsets == tuple(4 * lane for lane in LANES)

@@ -15,6 +15,7 @@ from gpuprof.model.product_names import (
     plain_library_type,
 )
 from gpuprof.model.session import Finding
+from gpuprof.sass.instruction import instruction_of
 from gpuprof.sass.patterns.outer_products import outer_products
 from tests import builders
 from tests.kernels import Made, busy, coded, lasting, made, operations, pipes, session
@@ -110,7 +111,7 @@ ROUND = (
 
 
 def share_of(*runs: tuple[str, float]) -> float:
-    seen = outer_products(runs)
+    seen = outer_products((instruction_of(text), count) for text, count in runs)
     assert seen is not None
     return seen.share
 
@@ -131,7 +132,7 @@ def test_all_pairs_in_sums_of_their_own_are_an_outer_product() -> None:
     assert share_of(*widened, *ROUND[1:]) == 1.0
     # Code without text or multiply-adds gives nothing.
     for runs in ((("LDS R20, [R40]", 100.0),), tuple((text, 0.0) for text, _ in ROUND)):
-        assert outer_products(runs) is None
+        assert outer_products((instruction_of(text), count) for text, count in runs) is None
     assert outer_products(()) is None
 
 

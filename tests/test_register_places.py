@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.sass.dataflow.reaching_definitions import ReachingDefinitions, RegisterPlace
-from gpuprof.sass.flow.branches import Branches
 from gpuprof.sass.flow.graph import ControlFlowGraph, graph_of
 from gpuprof.sass.instruction import parse_sass
-from gpuprof.sass.writes import may_write
+from gpuprof.sass.operands import written
 
 DIAMOND = (
     "MOV R1, 0x1", "MOV R2, 0x2", "@P0 BRA 0x50", "MOV R2, 0x3", "BRA 0x60", "MOV R3, 0x4", "IADD3 R4, R1, R2, R3",
@@ -28,7 +27,7 @@ def graph(*lines: str) -> ControlFlowGraph:
 
 
 def followed(known: ControlFlowGraph) -> ReachingDefinitions:
-    return ReachingDefinitions(known, Branches(known))
+    return ReachingDefinitions(known)
 
 
 def test_ways_meet_only_for_what_is_written_on_them() -> None:
@@ -71,7 +70,7 @@ def test_on_any_way_through_any_code_the_last_writer_is_the_place(lines: list[tu
         last.update({name: place for name, place in begun.items() if place == RegisterPlace(block, -1, name)})
         assert begun == last
         for at, instruction in enumerate(known.blocks[block]):
-            for name in may_write(instruction):
+            for name in written(instruction):
                 last[name] = RegisterPlace(block, at, name, bare=instruction.predicate is None)
         if not known.successors[block]:
             break

@@ -14,12 +14,13 @@ from msgspec import structs
 
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review import batches, slices
-from gpuprof.review.batches import disassemblers_for, reviewed_kernels, unread_targets
+from gpuprof.review.batches import disassemblers_for, reviewed_kernels
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.review.reviewed import reviewed_kernel
 from gpuprof.sass.binary.cubin import CubinKernel, kernel_code
+from gpuprof.sass.tools import disassemble as disassembling
 from gpuprof.sass.tools.compile import compiler_for, target_options
 from gpuprof.sass.tools.disassemble import Disassembler
 from gpuprof.workers import done_by_workers, processors
@@ -115,30 +116,31 @@ def test_code_that_cannot_be_read_costs_its_kernel_a_note(code: bytes) -> None:
         assert many[2].accesses == ()
 
 
-@each_row(
-    ("target", "versions", "hint"),
-    [
-        ("sm_90", (), "gpuprof-cli[check]"),
-        ("sm_70", ((13, 3),), "CUDA 12"),
-        ("sm_61", ((13, 3),), "sm_70 and newer"),
-        ("sm_150", ((13, 3),), "--upgrade nvidia-cuda-nvdisasm"),
-    ],
-)
-def test_code_that_no_nvdisasm_here_reads_is_answered_with_the_one_that_does(
-    target: str, versions: tuple[tuple[int, int], ...], hint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tools = tuple(Disassembler(Path("nvdisasm"), version) for version in versions)
-    for module in (batches, slices):
-        monkeypatch.setattr(module, "disassembler_for", lambda _: None)
-    monkeypatch.setattr(batches, "find_disassemblers", lambda: tools)
+def code_for(target: str) -> CompiledKernel:
     kernel = CubinKernel(mangled="k", code=b"\0" * 16)
-    chosen = CompiledKernel(name="k", target=target, origin="k", cubin=b"", kernel=kernel, shape=KnownLaunch())
+    return CompiledKernel(name="k", target=target, origin="k", cubin=b"", kernel=kernel, shape=KnownLaunch())
+
+
+def test_without_nvdisasm_nothing_is_reviewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "find_disassemblers", lambda: ())
+    monkeypatch.setattr(batches, "disassembler_for", lambda _: None)
     with pytest.raises(EnvironmentProblem) as caught:
-        disassemblers_for([chosen])
-    assert hint in (caught.value.hint or "")
-    assert disassemblers_for([]) == ()
-    (note,) = unread_targets([chosen, chosen])
-    assert target in note and ("pip install" in note or "sm_70" in note)
+        disassemblers_for([code_for("sm_90")])
+    assert "gpuprof-cli[check]" in (caught.value.hint or "")
+    assert disassemblers_for([]) == ((), ())
+
+
+@each_row(("target", "hint"), [("sm_70", "CUDA 12"), ("sm_61", "sm_70 and newer")])
+def test_code_that_no_nvdisasm_here_reads_has_a_note_with_the_one_that_does(
+    target: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = (Disassembler(Path("nvdisasm"), (13, 3)),)
+    for module, name in ((batches, "find_disassemblers"), (disassembling, "find_disassemblers")):
+        monkeypatch.setattr(module, name, lambda: tools)
+    chosen = code_for(target)
+    none, (note,) = disassemblers_for([chosen, chosen])
+    assert none == ()
+    assert target in note and hint in note
     (told,) = slices.reviewed_slice([chosen])
     assert len(told.notes) == 1
 

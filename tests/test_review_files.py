@@ -45,7 +45,12 @@ def module(target: str, form: str = "sass", *, cubin: bytes = WITH_LINES, launch
             (),
             [("no-line-info", "all-kernels")],
         ),
-        ([module("sm_80", cubin=WITHOUT), module("sm_86")], (), [("no-line-info", "some-kernels")]),
+        ([module("sm_80", cubin=WITHOUT), module("sm_86")], (), [("no-line-info", "one-kernel")]),
+        (
+            [*(module(target, cubin=WITHOUT) for target in ("sm_80", "sm_90")), module("sm_86")],
+            (),
+            [("no-line-info", "some-kernels")],
+        ),
     ],
 )
 def test_files_without_code_for_a_target_or_without_lines_have_a_finding(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpuprof.errors import GpuprofError, InputError, UsageError
 from gpuprof.review.inputs.chosen import fitting
 from gpuprof.review.inputs.targets import compiles_for, runs_on, target_named
-from tests.device_code import FOLDER, needs_cuobjdump
+from tests.device_code import FOLDER
 from tests.review_inputs import CACHE, kernels, modules, needs_ptxas
 from tests.table import each_row
 
@@ -79,7 +79,6 @@ def test_the_code_for_the_targets_that_are_named_is_taken() -> None:
 
 @pytest.mark.compilers
 @needs_ptxas
-@needs_cuobjdump
 @each_row("name", ["plain.fatbin", "lz4.fatbin"])
 def test_ptx_is_compiled_for_an_architecture_without_machine_code(name: str) -> None:
     listed = modules(FOLDER / name, targets=("sm_120",))
@@ -89,8 +88,6 @@ def test_ptx_is_compiled_for_an_architecture_without_machine_code(name: str) -> 
     assert "sm_120" in listed[-1].notes[0] and "compute_90" in listed[-1].notes[0]
 
 
-@pytest.mark.compilers
-@needs_cuobjdump
 def test_an_archive_names_its_members(tmp_path: Path) -> None:
     if shutil.which("ar") is None:
         pytest.skip("there is no ar")

@@ -65,18 +65,20 @@ def launch_of(mangled: str, cubin: bytes | None, kind: str = "kernel") -> Launch
     )
 
 
-def test_launches_without_code_are_noted_and_keep_their_numbers(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_launches_without_code_say_why_and_graphs_are_left_out(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     launches = (
         launch_of("bare", None), launch_of("row_sums", CUBIN), launch_of("graph", None, kind="graph"),
         launch_of("absent", CUBIN), launch_of("broken", b"\x7fELF"), launch_of("row_sums", CUBIN),
     )  # fmt: skip
     monkeypatch.setattr(inputs, "read_ncu_rep", lambda *_, **__: report_of(*launches))
-    (module,) = modules(file)
-    assert [kernel.launch for kernel in module.kernels] == [1, 5]
-    assert [name for name in ("bare", "graph", "absent", "broken") if name in " ".join(module.notes)] == [
-        "bare", "graph", "absent", "broken",
+    listed = modules(file)
+    kernels = [kernel for module in listed for kernel in module.kernels]
+    assert [(kernel.launch, kernel.bare is None) for kernel in kernels] == [
+        (0, False), (1, True), (3, False), (4, False), (5, True),
     ]  # fmt: skip
-    assert len(module.notes) == 4
+    assert reviewed_slice([kernels[0]])[0].unreviewed == "the report embeds no code of it"
+    (note,) = [note for module in listed for note in module.notes]
+    assert "1 launch left out" in note
 
 
 def test_launches_without_code_have_what_the_report_recorded_of_them(
@@ -111,7 +113,7 @@ def test_launches_without_code_have_what_the_report_recorded_of_them(
     assert "absent" in (unknown.unreviewed or "")
 
 
-def test_a_report_without_any_code_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "read_ncu_rep", lambda *_, **__: report_of(launch_of("bare", None)))
+def test_a_report_of_graphs_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "read_ncu_rep", lambda *_, **__: report_of(launch_of("graph", None, kind="graph")))
     with pytest.raises(InputError, match="1 launch"):
         modules(file)

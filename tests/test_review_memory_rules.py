@@ -209,3 +209,22 @@ INDEXED = ("S2R R1, SR_TID.X", "IMAD.WIDE.U32 R2, R1, 0x1000, c[0x0][0x160]")
 )  # fmt: skip
 def test_rules_on_instructions_by_hand(lines: tuple[str, ...], expected: list[tuple[str, str, list[float]]]) -> None:
     assert [entry[:3] for entry in said(known(*lines))] == expected
+
+
+@each_row(
+    ("widths", "begins", "ends"),
+    [
+        (["U8"], "the only global access", "moves at most 1 byte"),
+        (["U8", "128"], "1 of 2 global accesses", "moves at most 1 byte"),
+        (["U8", "U16"], "2 of 2 global accesses", "move at most 2 bytes"),
+    ],
+)
+def test_one_narrow_access_is_written_as_one(widths: list[str], begins: str, ends: str) -> None:
+    lines = ["S2R R1, SR_TID.X"]
+    for number, width in enumerate(widths):
+        size = {"U8": 1, "U16": 2, "128": 16}[width]
+        register = 4 + 2 * number
+        lines.append(f"IMAD.WIDE.U32 R{register}, R1, {size:#x}, c[0x0][{0x160 + 8 * number:#x}]")
+        lines.append(f"LDG.E.{width} R{20 + 4 * number}, [R{register}.64]")
+    (finding,) = findings(known(*lines))
+    assert begins in finding.headline and ends in finding.headline

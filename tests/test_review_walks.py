@@ -16,8 +16,8 @@ def lengthened(code: KernelCode, length: int) -> KernelCode:
     """The same kernel with NOPs in front of its last instruction, an EXIT."""
     *lines, _ = code.code
     nop, leave = parse_sass("/*0*/ NOP ;\n/*10*/ EXIT ;")
-    padding = (Instruction.at(16 * at, nop.operation) for at in range(len(lines), length - 1))
-    whole = (*lines, *padding, Instruction.at(16 * (length - 1), leave.operation))
+    padding = (Instruction(16 * at, nop.operation) for at in range(len(lines), length - 1))
+    whole = (*lines, *padding, Instruction(16 * (length - 1), leave.operation))
     return KernelCode(kernel=code.kernel, code=whole, lines=code.lines, arch=code.arch)
 
 

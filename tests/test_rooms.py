@@ -59,7 +59,7 @@ MODULES_BEFORE_FOLDERS = {"sass"}
 ONLY_IN = {
     "subprocess": {"characterize", "sass", "collect"},
     "cupy": {"characterize"},
-    "zstandard": {"read"},
+    "zstandard": {"read", "sass"},
     "pynvml": {"collect"},
     "rich": {"views", "characterize"},
     "click": {"cli"},

@@ -9,17 +9,17 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.sass.flow.dominators import DominatorTree, natural_loops
-from gpuprof.sass.flow.loops import Loop, find_loops, jumping_calls
-from gpuprof.sass.instruction import Instruction, instruction_of, parse_sass
+from gpuprof.characterize.gates.chains import zero_factors
+from gpuprof.sass.flow.digraph import Digraph
+from gpuprof.sass.flow.graph import Loop, find_loops, flow_of
+from gpuprof.sass.instruction import Instruction, instruction_of, operation_of, parse_sass
 from gpuprof.sass.operands import (
     address_terms,
     named,
-    registers_of,
+    registers_read,
     sources,
     waits_for,
     written,
-    zero_factors,
 )
 from tests.cuda_tools import RECORDED, recorded
 from tests.table import each_row
@@ -62,9 +62,11 @@ def test_parts_of_an_instruction() -> None:
         assert line(text).idle
     assert not line("@P0 FFMA R1, R2, R3, R4").idle
     load = instruction_of("@!P0 LDG.E.64.CONSTANT R2, desc[UR4][R4.64+0x8]", 0x40)
-    assert load == Instruction(0x40, "LDG.E.64.CONSTANT", ("R2", "desc[UR4][R4.64+0x8]"), predicate="@!P0")
+    assert load == Instruction(0x40, operation_of("LDG.E.64.CONSTANT", ("R2", "desc[UR4][R4.64+0x8]"), "@!P0"))
     assert load is not None and written(load) == ("R2", "R3") and named(load.operands[1]) == ("UR4", "R4")
-    assert registers_of("R4", "STS.128") == ("R4", "R5", "R6", "R7") and registers_of("R4", "STS") == ("R4",)
+    assert registers_read(line("STS.128 [R1], R4")) == ("R1", "R4", "R5", "R6", "R7")
+    assert registers_read(line("DFMA R4, R6, R8, R10")) == ("R6", "R7", "R8", "R9", "R10", "R11")
+    assert registers_read(line("IMAD.WIDE R4, R5, 0x4, R6")) == ("R5", "R6", "R7")
     assert instruction_of("") is None and instruction_of("see the source") is None
     assert address_terms("desc[UR4][R2.64+UR8+-0x10]") == (("R2", ("64",), 0), ("UR8", (), 0), (None, (), -16))
     assert address_terms("[R3.U32.X4]") == (("R3", ("U32", "X4"), 0),)
@@ -88,11 +90,11 @@ def test_calls_and_spins_are_told_from_loops() -> None:
     (loop,) = find_loops(code)
     assert opcodes(loop)["FFMA"] == 256
     (call,) = (item for item in code if item.name == "CALL")
-    assert jumping_calls(code) == {call.address}
+    assert flow_of(code).jumps == {call.address}
     assert call in loop.instructions
     code = recorded("int4-by-calls-sm_100a")
     assert Counter(item.name for item in code)["CALL"] == 4
-    assert jumping_calls(code) == frozenset()
+    assert flow_of(code).jumps == frozenset()
     (loop,) = find_loops(code)
     assert opcodes(loop)["CALL.REL.NOINC"] == 4
     assert "RET.REL.NODEC" not in opcodes(loop)
@@ -106,6 +108,18 @@ def test_calls_and_spins_are_told_from_loops() -> None:
     behind = [item for item in outer.instructions if item.address > end]
     assert Counter(item.name for item in behind)["SYNCS"] == 1
     assert opcodes(outer)["UBLKCP.S.G"] == 1
+
+
+def test_a_loop_of_a_called_function_is_a_loop() -> None:
+    lines = ("CALL.REL.NOINC 0x20", "EXIT", "IADD3 R0, R0, 0x1, RZ", "@P0 BRA 0x20", "RET.REL.NODEC R4 0x0")
+    (loop,) = find_loops(parse_sass("\n".join(f"/*{16 * at:04x}*/ {text} ;" for at, text in enumerate(lines))))
+    assert loop.header == 0x20 and [item.name for item in loop.instructions] == ["IADD3", "BRA"]
+
+
+def test_thousands_of_loops_within_loops_are_not_looked_for() -> None:
+    count = 20_000
+    nested = [[at + 1] if at < count // 2 else [count - at, at + 1] for at in range(1, count)]
+    assert set(Digraph([[1], *nested, []], (0,)).loops) == {count // 2}, "the innermost alone, a block that repeats"
 
 
 graphs = st.integers(1, 7).flatmap(
@@ -133,7 +147,7 @@ def test_natural_loops_are_those_of_the_definition(graph: list[list[int]]) -> No
             if block == header or block not in reach(graph, 0, without=header):
                 body = {other for other in reach(graph, 0) if block in reach(graph, other, without=header)}
                 expected.setdefault(header, set()).update(body | {header, block})
-    assert natural_loops(graph, DominatorTree(graph, 0)) == expected
+    assert Digraph(graph, (0,)).loops == expected
 
 
 # Operands
@@ -153,7 +167,12 @@ def test_natural_loops_are_those_of_the_definition(graph: list[list[int]]) -> No
         ("VOTE.ANY R0, PT, P0", ("R0",)), ("VOTE.ANY P0, P1", ("P0",)),
         ("IADD3 R24, P0, R24, 0x1, RZ", ("R24", "P0")), ("IADD3.X R26, RZ, RZ, R26, P0, !PT", ("R26",)),
         ("LOP3.LUT P2, R4, R4, R5, RZ, 0x3c, !PT", ("P2", "R4")), ("FFMA RZ, R4, R5, R6", ()),
-        ("STG.E.64 desc[UR4][R2.64], R34", ()), ("REDUX.SUM UR4, R2", ("UR4",)), ("EXIT", ()),
+        ("STG.E.64 desc[UR4][R2.64], R34", ()), ("REDUX.SUM UR4, R2", ("UR4",)), ("EXIT", ()), ("WARPSYNC R2", ()),
+        ("IADD3 R0, P0, P1, R16, UR36, R11", ("R0", "P0", "P1")), ("FCHK P0, R0, R11", ("P0",)),
+        ("I2F.F64 R10, R10", ("R10", "R11")), ("MUFU.RCP64H R11, R13", ("R11",)),
+        ("SHF.L.U64.HI R3, R2, 0x2, R3", ("R3",)),
+        ("R2P PR, R19, 0x3", tuple(f"P{index}" for index in range(7))), ("BMOV.32 B0, R5", ()),
+        ("UNHEARD.OF R250, R2", tuple(f"R{index}" for index in (*range(250, 255), *range(2, 250)))),
     ],
 )  # fmt: skip
 def test_written_registers(text: str, registers: tuple[str, ...]) -> None:

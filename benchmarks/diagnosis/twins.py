@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.diagnosis.case import BLOCK, FIXED, INSTRUCTIONS, OCCUPANCY, SLOW, WIDTH, Case, Room
 from benchmarks.diagnosis.compiled import CompiledKernel
-from gpuprof.sass.flow.loops import Loop, find_loops
+from gpuprof.sass.flow.graph import Loop, find_loops
 from gpuprof.sass.instruction import Instruction
 
 OCCUPANCY_TOLERANCE = 1.25

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -23,14 +23,12 @@ from gpuprof.sass.patterns.lane_shapes import (
     ShapeName,
     WarpRequest,
     global_requests,
-    lane_shapes,
 )
 
 MOST_FRACTION = 0.5
 """The least part of an excess that its cause has."""
 SHIFTED_FRACTION = 0.2
 """A smaller part of excess sectors is that of addresses that are not aligned, whatever the shape."""
-_Known = TypeVar("_Known")
 _TARGET = re.compile(r"sm_\d+[af]?")
 _MOST_CODE, _MOST_JUMPS = 4000, 200
 """Limits on instructions and jumps; more take seconds."""
@@ -77,10 +75,10 @@ def cause_of_excess(code: CountedCode, launch: LaunchedCode, excess: Mapping[str
     return _by_code(code, launch, excess) if excess else None
 
 
-def _followed(walk: Callable[[LaunchedCode], Mapping[int, _Known]], launch: LaunchedCode) -> Mapping[int, _Known]:
-    """Return the results of following the code by address; nothing if no compiler wrote it."""
+def _followed(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
+    """Return the accesses of global memory by address; nothing if no compiler wrote the code."""
     try:
-        return walk(launch)
+        return global_requests(launch)
     except (ValueError, IndexError, KeyError):
         return {}
 
@@ -90,7 +88,7 @@ def _by_counts(code: CountedCode, launch: LaunchedCode) -> ExcessCause | None:
     every = total(code.instructions, EXCESS_SECTORS)
     if every <= 0:
         return None
-    shapes = dict(_followed(lane_shapes, launch))
+    shapes = {pc: request.shape for pc, request in _followed(launch).items() if request.shape is not None}
     of_name: defaultdict[ShapeName, list[ProfiledInstruction]] = defaultdict(list)
     for item in code.instructions:
         shape = shapes.get(item.pc)
@@ -146,7 +144,7 @@ def _suspects(code: CountedCode, launch: LaunchedCode, excess: Mapping[str, floa
     """Return the accesses with an excess that run; none if a part of the code cannot be read, which may cause it."""
     if len(launch.code) != len(code.instructions):
         return ()
-    requests = _followed(global_requests, launch)
+    requests = _followed(launch)
     suspects = []
     for item in code.instructions:
         request = requests.get(item.pc)

@@ -30,9 +30,10 @@ def gate_options(function: Command) -> Command:
             "fail_on",
             multiple=True,
             metavar="[KERNEL=]LIMIT",
-            help="Exit with 6 if a kernel has a finding RULE[:high|medium|low], spills, more registers:N or sectors:N "
-            "per request, or less occupancy:P%. With --base, if the findings are new, and if spills, registers[:N], "
-            "sectors[:N], conflicts, instructions[:P%] rise by more than that or occupancy[:P%] falls. Repeatable.",
+            help="Exit with 6 if a kernel or file has a finding RULE[:high|medium|low], or a kernel has spills, more "
+            "registers:N or sectors:N per request, or less occupancy:P%. With --base, if the findings are new, and if "
+            "spills, registers[:N], sectors[:N], conflicts, instructions[:P%] rise by more than that or occupancy[:P%] "
+            "falls. Repeatable.",
         ),
         unclear_option,
     )
@@ -43,7 +44,7 @@ def gate_options(function: Command) -> Command:
 
 def closing_line(review: Review) -> str:
     """Say which limit failed first, and for which kernel; else that the gate has passed, and what it cannot judge."""
-    from gpuprof.review.alike import kernel_labels
+    from gpuprof.views.review_groups import kernel_labels
 
     assert review.gate is not None
     new = 0

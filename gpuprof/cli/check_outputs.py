@@ -1,24 +1,17 @@
-"""Where a review is written: the terminal, stdout in a format, files, each in the format that its name tells."""
+"""Options of the outputs of a review, and files that are refused."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from gpuprof.cli.compare_outputs import note_without_line
 from gpuprof.cli.options import Command, Destination, format_option, mapping_paths
-from gpuprof.cli.output import say, write_files, write_lines
 from gpuprof.collect.overwrite import refuse_overwrite
 from gpuprof.errors import UsageError
-from gpuprof.views.formats import HTML, TABLE, Format, format_of_file, formats_of, main_endings
-from gpuprof.views.options import WriteOptions
-
-if TYPE_CHECKING:
-    from gpuprof.review.contract import Review
+from gpuprof.views.formats import Format, format_of_file, main_endings
 
 _ENDINGS = main_endings("review")
 
@@ -50,50 +43,26 @@ def writing(function: Command) -> Command:
     return function
 
 
-def refuse_outputs(form: str, outputs: Sequence[Path], inputs: Sequence[str], *, has_limits: bool, force: bool) -> None:
-    """Raise UsageError for files without a format, for what would be replaced, and for test cases without limits."""
-    places = [os.path.realpath(file) for file in outputs]
-    for index, place in enumerate(places):
-        if place in places[:index]:
-            raise UsageError(f"-o {outputs[index]} is given twice", "name each file once")
-    names = [form, *(_format(file).name for file in outputs)]
-    if "junit" in names and not has_limits:
+def outputs_of(files: Sequence[Path]) -> dict[Path, Format]:
+    """Return the files that -o names with their formats. Raises UsageError if one has none, or is named twice."""
+    outputs: dict[Path, Format] = {}
+    places = set()
+    for file in files:
+        form = format_of_file("review", str(file))
+        if form is None:
+            raise UsageError(f"-o {file!s:.100}: its ending names no format", f"endings are {_ENDINGS}")
+        place = os.path.realpath(file)
+        if place in places:
+            raise UsageError(f"-o {file} is given twice", "name each file once")
+        places.add(place)
+        outputs[file] = form
+    return outputs
+
+
+def refuse_outputs(
+    form: str, outputs: Mapping[Path, Format], inputs: Sequence[str], *, has_limits: bool, force: bool
+) -> None:
+    """Raise UsageError for files that would be replaced, and for test cases without limits."""
+    if "junit" in (form, *(output.name for output in outputs.values())) and not has_limits:
         raise UsageError("junit has a test case for each limit, and there are none", "add --fail-on, such as spills")
-    refuse_overwrite(outputs, inputs, force=force)
-
-
-def _format(file: Path) -> Format:
-    form = format_of_file("review", str(file))
-    if form is None:
-        raise UsageError(f"-o {file!s:.100}: its ending tells no format", f"endings are {_ENDINGS}")
-    return form
-
-
-def written(review: Review, outputs: Sequence[Path], options: WriteOptions) -> None:
-    """Write all files or none, and say so."""
-    if not outputs:
-        return
-    write_files({file: _content(review, _format(file), options) for file in outputs}, through_links=True)
-    say(f"wrote {', '.join(map(str, outputs))}")
-    note_without_line(review, map(_format, outputs), options)
-
-
-def is_in_file(form: str, outputs: Sequence[Path]) -> bool:
-    """Return whether the format is a page that was written to a file, so that it need not be printed."""
-    return form == HTML and any(_format(file).name == HTML for file in outputs)
-
-
-def _content(review: Review, form: Format, options: WriteOptions) -> bytes:
-    return "".join(f"{line}\n" for line in form.lines(review, options)).encode("utf-8", "backslashreplace")
-
-
-def print_reviewed(review: Review, form: str, options: WriteOptions, *, verbose: bool, chosen: bool) -> None:
-    """Print the review: to the terminal, or as lines."""
-    row = formats_of("review")[form]
-    if form != TABLE:
-        write_lines(row.lines(review, options))
-        note_without_line(review, [row], options)
-        return
-    from gpuprof.views.terminal import make_console
-
-    row.write(make_console(), review, top=options.top, verbose=verbose, chosen=chosen)
+    refuse_overwrite(list(outputs), inputs, force=force)

@@ -26,7 +26,7 @@ from gpuprof.cli.compare_measured import compare_measured, is_measured
 from gpuprof.cli.compare_outputs import (
     Output,
     outputs_of,
-    print_compared,
+    print_product,
     refuse_outputs,
     write_outputs,
     writing,
@@ -41,7 +41,7 @@ from gpuprof.cli.profiling import refuse_without_program, timing_options
 from gpuprof.collect.shell import shell_line
 from gpuprof.errors import UsageError
 from gpuprof.privacy.source_files import PathMap, repository_root
-from gpuprof.views.formats import TABLE
+from gpuprof.views.formats import TABLE, formats_of
 from gpuprof.views.options import WriteOptions
 
 if TYPE_CHECKING:
@@ -176,9 +176,15 @@ def _compare(asked: _Asked) -> int:
     """Compare, write what is asked for, and return the exit code of the gate."""
     compared = _compared(asked)
     comparison = compared.comparison
-    write_outputs(compared, asked.outputs, asked.look)
+    write_outputs(compared, dict(asked.outputs), asked.look)
     with keeping_exit_code(comparison.gate):
-        print_compared(compared, asked.form, asked.look, verbose=asked.verbose, chosen=bool(asked.kernels))
+        print_product(
+            compared,
+            formats_of("comparison")[asked.form],
+            asked.look,
+            verbose=asked.verbose,
+            chosen=bool(asked.kernels),
+        )
     if asked.update:
         update_baseline(asked.sides, comparison.gate, force=asked.force)
     if asked.in_browser:

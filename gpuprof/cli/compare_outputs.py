@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -17,9 +17,6 @@ from gpuprof.errors import UsageError
 from gpuprof.views.formats import HTML, TABLE, Format, format_of_file, formats_of, main_endings
 from gpuprof.views.options import WriteOptions
 
-if TYPE_CHECKING:
-    from gpuprof.comparison.compare import Compared
-
 _FORMATS = formats_of("comparison")
 _TO_FILES = [name for name in _FORMATS if name != TABLE]
 _ENDINGS = main_endings("comparison")
@@ -29,7 +26,7 @@ class Output(NamedTuple):
     """A file, and the format that it is written in."""
 
     file: Path
-    form: str
+    form: Format
 
 
 def writing(function: Command) -> Command:
@@ -75,34 +72,33 @@ def _output(value: str) -> Output:
         near = get_close_matches(form, _TO_FILES, n=1)
         hint = f"did you mean -o {near[0]}={file}?" if near else f"formats of -o are {', '.join(_TO_FILES)}."
         raise UsageError(f"-o {value:.100}: unknown format {form:.40}", f"{hint} A file of that name is ./{value:.100}")
-    return Output(Path(file), form or _by_name(file))
+    return Output(Path(file), _FORMATS[form] if form else _by_name(file))
 
 
-def _by_name(file: str) -> str:
+def _by_name(file: str) -> Format:
     form = format_of_file("comparison", file)
     if form is None:
         raise UsageError(
             f"-o {file:.100}: its ending tells no format",
             f"name it, such as -o md={to_type([file[:100]])}; endings are {_ENDINGS}",
         )
-    return form.name
+    return form
 
 
 def refuse_outputs(outputs: Sequence[Output], inputs: Sequence[str], *, force: bool, in_browser: bool) -> None:
     """Raise UsageError for files that would be replaced, and if --open has no page to open."""
     refuse_overwrite([output.file for output in outputs], inputs, force=force)
-    if in_browser and not any(output.form == HTML for output in outputs):
+    if in_browser and not any(output.form.name == HTML for output in outputs):
         raise UsageError("--open opens a page, and none is written", "add -o compare.html")
 
 
-def write_outputs(compared: Compared, outputs: Sequence[Output], options: WriteOptions) -> None:
-    """Write all files or none, and say so."""
+def write_outputs(product: object, outputs: Mapping[Path, Format], options: WriteOptions) -> None:
+    """Write all files or none, each in its format, and say so."""
     if not outputs:
         return
-    contents = {output.file: _content(compared, output.form, options) for output in outputs}
-    write_files(contents, through_links=True)
-    say(f"wrote {', '.join(str(output.file) for output in outputs)}")
-    note_without_line(compared, [_FORMATS[output.form] for output in outputs], options)
+    write_files({file: _content(product, form, options) for file, form in outputs.items()}, through_links=True)
+    say(f"wrote {', '.join(map(str, outputs))}")
+    note_without_line(product, outputs.values(), options)
 
 
 def note_without_line(product: object, forms: Iterable[Format], options: WriteOptions) -> None:
@@ -112,17 +108,16 @@ def note_without_line(product: object, forms: Iterable[Format], options: WriteOp
         say(f"note: {text}")
 
 
-def _content(compared: Compared, form: str, options: WriteOptions) -> bytes:
-    lines = _FORMATS[form].lines(compared, options)
-    return "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
+def _content(product: object, form: Format, options: WriteOptions) -> bytes:
+    return "".join(f"{line}\n" for line in form.lines(product, options)).encode("utf-8", "backslashreplace")
 
 
-def print_compared(compared: Compared, form: str, options: WriteOptions, *, verbose: bool, chosen: bool) -> None:
-    """Print the comparison: to the terminal, or as lines."""
-    if form != TABLE:
-        write_lines(_FORMATS[form].lines(compared, options))
-        note_without_line(compared, [_FORMATS[form]], options)
+def print_product(product: object, form: Format, options: WriteOptions, *, verbose: bool, chosen: bool) -> None:
+    """Print a comparison or a review: to the terminal, or as lines."""
+    if form.name != TABLE:
+        write_lines(form.lines(product, options))
+        note_without_line(product, [form], options)
         return
     from gpuprof.views.terminal import make_console
 
-    _FORMATS[TABLE].write(make_console(), compared, top=options.top, verbose=verbose, chosen=chosen)
+    form.write(make_console(), product, top=options.top, verbose=verbose, chosen=chosen)

@@ -15,7 +15,7 @@ from gpuprof.errors import DamagedInput
 from gpuprof.read.protobuf import Malformed, MessageFields, fields
 from gpuprof.read.source_lines import ProgramLines, source_lines
 from gpuprof.read.source_text import FunctionCode, TextStore
-from gpuprof.sass.binary.cubin_target import target_of
+from gpuprof.sass.binary.cubin import target_of
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES, TEXT, Elf, ElfSection, cubin_elf, refusing_damage
 from gpuprof.sass.tools.user_cache import user_cache
 

@@ -2,12 +2,11 @@
 
 In the order of a review (`review.py`):
 
-- `asked.py`, `options.py`: a request, from the command line or Python; `contract.py`: the result.
+- `options.py`: a request, from the command line or Python; `contract.py`: the result.
 - `inputs/`: the kernels of files of all kinds, not disassembled yet (`kernel.py`).
-- `batches.py`: disassembles and reviews many kernels on all cores; `slices.py` cuts them for `nvdisasm`.
+- `batches.py`: reviews many kernels on all cores; `slices.py`: those of one call of `nvdisasm`.
 - `code.py`: one kernel with its instructions, lines, launch and architecture.
 - `facts/`: facts of that kernel, each worked out once; `code_facts.py` has all of them for the rules.
 - `rules/`: one file each, listed in `registry.py`; `reviewed.py` runs them on a kernel, `file_findings.py` on files.
-- `alike.py`: kernels, findings and accesses that are one thing for a reader.
 - `build_changes.py`, `limits.py`, `gate.py`: changes against another build, and limits.
 """

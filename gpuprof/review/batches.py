@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 from msgspec.structs import replace as replaced
 
@@ -10,7 +11,7 @@ from gpuprof.diagnose.ranking import numbered
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel
-from gpuprof.review.slices import reviewed_slice, slices_of, without_code
+from gpuprof.review.slices import reviewed_slice, without_code
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
 from gpuprof.sass.tools.disassemble import Disassembler, brings, disassembler_for, find_disassemblers
 from gpuprof.workers import done_by_workers, processors
@@ -20,43 +21,39 @@ Progress = Callable[[int, int], None]
 
 _LITTLE_BYTES = 4000 * INSTRUCTION_BYTES
 """Less code is reviewed before other processes have started."""
+_LEAST_BYTES = 8_000 * INSTRUCTION_BYTES
+_MOST_BYTES = 100_000 * INSTRUCTION_BYTES
+"""Code of one call of nvdisasm: its start alone takes as long as 15,000 instructions, of which most are repeated."""
 _PATIENCE_S = 60.0
 _PATIENCE_S_PER_BYTE = 0.005 / INSTRUCTION_BYTES
 """The time limit of a slice: thirty times what it takes on a slow machine."""
 _GIVEN_UP = "reading them crashed or took too long"
 
 
-def disassemblers_for(kernels: Sequence[CompiledKernel]) -> tuple[Disassembler, ...]:
-    """Return the disassemblers for the targets of these kernels. Raises EnvironmentProblem if none can be read."""
-    targets = _targets(kernels)
-    tools = dict.fromkeys(filter(None, map(disassembler_for, targets)))
-    if targets and not tools:
-        found = ", ".join(map(str, find_disassemblers()))
-        names = ", ".join(f"{target:.40}" for target in targets)
-        hints = dict.fromkeys(brings(target, newer=bool(found)) for target in targets)
-        raise EnvironmentProblem(
-            f"{found or 'no nvdisasm here'} {'does not read' if found else 'reads'} code for {names}", "; ".join(hints)
-        )
-    return tuple(tools)
+def disassemblers_for(kernels: Iterable[CompiledKernel]) -> tuple[tuple[Disassembler, ...], tuple[str, ...]]:
+    """Return the disassemblers for the targets of these kernels, and a note for each target that none here reads.
 
-
-def unread_targets(kernels: Sequence[CompiledKernel]) -> Iterator[str]:
-    """Yield a note for each target of these kernels that no disassembler here reads."""
-    for target in _targets(kernels):
-        if disassembler_for(target) is None:
-            yield f"no nvdisasm here reads code for {target:.40}: {brings(target)}"
-
-
-def _targets(kernels: Sequence[CompiledKernel]) -> Sequence[str]:
-    return tuple(dict.fromkeys(kernel.target for kernel in kernels if kernel.has_code))
+    Raises EnvironmentProblem if there is no nvdisasm.
+    """
+    tools: dict[Disassembler, None] = {}
+    unread = []
+    for target in dict.fromkeys(kernel.target for kernel in kernels if kernel.has_code):
+        tool = disassembler_for(target)
+        if tool is not None:
+            tools[tool] = None
+        else:
+            unread.append(target)
+    if unread and not find_disassemblers():
+        raise EnvironmentProblem("nvdisasm, which reads machine code, was not found", brings(unread[0]))
+    return tuple(tools), tuple(f"no nvdisasm here reads code for {target:.40}: {brings(target)}" for target in unread)
 
 
 def reviewed_kernels(kernels: Sequence[CompiledKernel], progress: Progress) -> Iterator[ReviewedKernel]:
-    """Yield the reviews of the kernels, in order. Raises EnvironmentProblem if no nvdisasm reads a target.
+    """Yield the reviews of the kernels, in order.
 
     Kernels of the same code and launch configuration, such as the launches of a report, are reviewed once.
     """
-    firsts: dict[object, int] = {}
+    firsts: dict[Hashable, int] = {}
     same = [firsts.setdefault(_identity(kernel), number) for number, kernel in enumerate(kernels)]
     own = {number: kernels[number] for number in firsts.values()}
     done = 0
@@ -80,30 +77,20 @@ def reviewed_kernels(kernels: Sequence[CompiledKernel], progress: Progress) -> I
         )
 
 
+def _identity(kernel: CompiledKernel) -> Hashable:
+    """Return what the review of a kernel depends on. Lines that were read elsewhere are of one kernel each."""
+    names = (kernel.name, kernel.target, kernel.argument_names, kernel.members, kernel.notes, kernel.bare)
+    return kernel.kernel, kernel.cubin, id(kernel.lines), str(kernel.shape), names
+
+
 def _code_bytes(kernels: Iterable[CompiledKernel]) -> int:
     return sum(len(kernel.kernel.code) for kernel in kernels)
-
-
-def _identity(kernel: CompiledKernel) -> object:
-    shape = kernel.shape
-    return (
-        kernel.name,
-        kernel.target,
-        kernel.kernel,
-        (shape.block, shape.grid, shape.dynamic_shared_bytes),
-        (frozenset(shape.arguments.items()), frozenset(shape.parts.items())),
-        id(kernel.cubin) if kernel.lines is None else hash(frozenset(kernel.lines.items())),
-        (kernel.argument_names, kernel.members),
-        kernel.notes,
-    )
 
 
 def _reviewed_slices(
     own: Mapping[int, CompiledKernel], whole: int
 ) -> Iterator[tuple[Sequence[int], Sequence[ReviewedKernel]]]:
     """Yield the numbers of kernels and their reviews, in the order in which they are done: in processes if it pays."""
-    slices = list(slices_of(own, processors()))
-    count = min(processors(), len(slices))
 
     def work(piece: Sequence[int]) -> list[ReviewedKernel]:
         return reviewed_slice([own[number] for number in piece])
@@ -111,9 +98,32 @@ def _reviewed_slices(
     def patience_s(piece: Sequence[int]) -> float:
         return _PATIENCE_S + _PATIENCE_S_PER_BYTE * _code_bytes(own[number] for number in piece)
 
+    slices = list(_slices(own, whole))
+    count = min(processors(), len(slices))
     if count < 2 or whole < _LITTLE_BYTES:
         for piece in slices:
             yield piece, work(piece)
         return
     for piece, results in done_by_workers(slices, work, count, patience_s):
         yield piece, results or [without_code(own[number], _GIVEN_UP) for number in piece]
+
+
+def _slices(own: Mapping[int, CompiledKernel], whole: int) -> Iterator[list[int]]:
+    """Yield the numbers of kernels in order, together those of one cubin and target that one call reads.
+
+    The slices become smaller towards the end, so that all processes end at about the same time.
+    """
+    left = whole
+    for _, group in groupby(own, key=lambda number: (own[number].target, own[number].cubin)):
+        piece: list[int] = []
+        size = 0
+        for number in group:
+            length = len(own[number].kernel.code)
+            if piece and size + length > min(_MOST_BYTES, max(_LEAST_BYTES, left // (2 * processors()))):
+                yield piece
+                piece = []
+                size = 0
+            piece.append(number)
+            size += length
+            left -= length
+        yield piece

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from gpuprof.comparison.contract import SourceLine
+from gpuprof.model.groups import collected
 from gpuprof.model.kernel_names import parse_name, unnumbered
 from gpuprof.model.session import Finding
 from gpuprof.review.contract import (
@@ -23,6 +26,8 @@ from gpuprof.review.contract import (
 
 _HASH = re.compile(r"[0-9a-f]{8,}")
 """nvcc puts hashes of the file's path and text into the names of static kernels."""
+_PLACE = re.compile(r" at (?:offset 0x[0-9a-f]{1,16}|[^:]{1,100}:[0-9]{1,9})")
+"""Lines and offsets in the reason why a cost is not known: they move from build to build."""
 _LEAST_ALIKE = 0.8
 _SAME_FUNCTION = 0.3
 """Kernels are the same if their instructions have this likeness by opcode; a common function counts as a part of it."""
@@ -34,12 +39,18 @@ _KEYS: tuple[tuple[BuildMatch, Callable[[ReviewedKernel], Hashable]], ...] = (
 )
 
 
-class BuildPair(NamedTuple):
+@dataclass(frozen=True)
+class BuildPair:
     """A kernel in the base and in the new build; None on the side that lacks it."""
 
     match: BuildMatch
     base: ReviewedKernel | None
     new: ReviewedKernel | None
+
+    @cached_property
+    def values(self) -> tuple[CodeChange, ...]:
+        """Return the values of the new side beside those of the base; none if it is gone."""
+        return tuple(_values(self.base, self.new)) if self.new is not None else ()
 
 
 def build_pairs(base: Iterable[ReviewedKernel], new: Sequence[ReviewedKernel]) -> list[BuildPair]:
@@ -76,7 +87,6 @@ def build_change(pair: BuildPair) -> BuildChange:
     base, new = pair.base, pair.new
     kernel = new or base
     assert kernel is not None, "a pair has a kernel"
-    values = values_of(base, new) if base is not None and new is not None else []
     before = base.findings if base is not None else ()
     after = new.findings if new is not None else ()
     return BuildChange(
@@ -84,32 +94,39 @@ def build_change(pair: BuildPair) -> BuildChange:
         label=kernel.label,
         match=pair.match,
         base=base.label if base is not None else None,
-        values=tuple(value for value in values if value.base != value.new),
+        values=tuple(value for value in pair.values if value.base != value.new) if base is not None else (),
         came=tuple(added_findings(before, after)),
         went=tuple(added_findings(after, before)),
     )
 
 
 def added_findings(base: Iterable[Finding], new: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings of each rule beyond as many as the base has."""
-    left = Counter(finding.rule for finding in base)
-    for finding in new:
-        left[finding.rule] -= 1
-        if left[finding.rule] < 0:
+    """Yield the findings of each rule beyond as many as the base has, guesses last.
+
+    A guess of the base may not have been true: it makes up for guesses alone.
+    """
+    left = Counter((finding.rule, finding.confidence == "guess") for finding in base)
+    for finding in sorted(new, key=lambda finding: finding.confidence == "guess"):
+        kind = (finding.rule, finding.confidence == "guess" and left[finding.rule, False] <= 0)
+        left[kind] -= 1
+        if left[kind] < 0:
             yield finding
 
 
-def values_of(base: ReviewedKernel | None, new: ReviewedKernel) -> list[CodeChange]:
-    """Return the values of a kernel in both builds; of accesses and loops those that the base does not have.
+def _values(base: ReviewedKernel | None, new: ReviewedKernel) -> Iterator[CodeChange]:
+    """Yield the values of a kernel in both builds; of loops and accesses those that the base does not have.
 
     Without a base they are those of the new build.
     """
     before = _kernel_values(base) if base is not None else {}
-    values = []
     for name, value in _kernel_values(new).items():
         unit = _UNITS.get(name, "")
-        values.append(CodeChange(name=name, unit=unit, base=before.get(name), new=value, added=base is None))
-    return [*values, *_part_changes(_parts(base) if base is not None else [], _parts(new))]
+        yield CodeChange(name=name, unit=unit, base=before.get(name), new=value, added=base is None)
+    if base is None:
+        for part in _parts(new.loops, new.accesses):
+            yield part.change
+    else:
+        yield from _part_changes(*(_parts(side.loops, _first_copies(side.accesses)) for side in (base, new)))
 
 
 _UNITS = {"shared-memory": "B", "stack-bytes": "B", "spilled-bytes": "B", "occupancy": "fraction"}
@@ -129,28 +146,38 @@ def _kernel_values(kernel: ReviewedKernel) -> dict[str, float | None]:
     }
 
 
-def _parts(kernel: ReviewedKernel) -> list[CodeChange]:
-    """Return loops and accesses as if the base had none, equal ones of a line once: compilers unroll them.
+class _Part(NamedTuple):
+    """A loop or an access as a change, as if the base had none, and why its cost is not known."""
+
+    change: CodeChange
+    unknown: str = ""
+
+    def anywhere(self) -> _Part:
+        """Return it without the places that move from build to build."""
+        return _Part(replace(self.change, location=None), _PLACE.sub("", self.unknown))
+
+
+def _parts(loops: Iterable[CodeLoop], accesses: Iterable[CodeAccess]) -> list[_Part]:
+    """Return loops and accesses, equal ones of a line once: compilers unroll them.
 
     Local memory is left out: its accesses are spills and arrays of the stack.
     """
     parts = []
-    for loop in kernel.loops:
+    for loop in loops:
         of = f"loop of depth {loop.depth}"
-        part = CodeChange(name="loop-instructions", of=of, new=loop.instructions, location=_line(loop), added=True)
-        parts.append(part)
-    for access in kernel.accesses:
-        is_shared = access.space == "shared"
-        part = CodeChange(
-            name="wavefronts-per-request" if is_shared else "sectors-per-request",
+        change = CodeChange(name="loop-instructions", of=of, new=loop.instructions, location=_line(loop), added=True)
+        parts.append(_Part(change))
+    for access in accesses:
+        change = CodeChange(
+            name="wavefronts-per-request" if access.space == "shared" else "sectors-per-request",
             of=f"{access.space} {access.kind}",
-            new=access.wavefronts_per_request if is_shared else access.sectors_per_request,
+            new=access.cost,
             new_needed=access.needed_per_request,
             location=_line(access),
             added=True,
         )
         if access.space != "local":
-            parts.append(part)
+            parts.append(_Part(change, access.unknown))
     return list(dict.fromkeys(parts))
 
 
@@ -158,21 +185,33 @@ def _line(item: CodeLoop | CodeAccess) -> SourceLine | None:
     return SourceLine(item.file, item.line) if item.file is not None and item.line is not None else None
 
 
-def _part_changes(base: Iterable[CodeChange], new: Sequence[CodeChange]) -> Iterator[CodeChange]:
-    """Yield the parts of the new side that the base does not have, each with the next one that is left of its kind.
+def _first_copies(accesses: Iterable[CodeAccess]) -> list[CodeAccess]:
+    """Return of accesses of a line that differ in their beginning alone the cheapest.
 
-    Equal parts belong together wherever they are: lines move from build to build.
+    They are copies of an unrolled one: those that begin inside a sector take a sector more.
     """
-    same = Counter(replace(part, location=None) for part in base)
+    copies = collected((_but_for_beginning(access), access) for access in accesses)
+    return [min(same, key=lambda access: access.cost or 0.0) for same in copies]
+
+
+def _but_for_beginning(access: CodeAccess) -> CodeAccess:
+    if access.lane_stride_bytes is None:
+        return access
+    return replace(access, offset=0, opcode="", loop=None, sectors_per_request=None, wavefronts_per_request=None)
+
+
+def _part_changes(base: Sequence[_Part], new: Sequence[_Part]) -> Iterator[CodeChange]:
+    """Yield the parts of the new side that the base does not have, each with the next one that is left of its kind."""
+    same = Counter(part.anywhere() for part in base)
+    keys = [part.anywhere() for part in new]
     left: defaultdict[str, list[CodeChange]] = defaultdict(list)
-    for part in (same - Counter(replace(part, location=None) for part in new)).elements():
-        left[part.of].append(part)
-    for part in new:
-        key = replace(part, location=None)
+    for part in (same - Counter(keys)).elements():
+        left[part.change.of].append(part.change)
+    for part, key in zip(new, keys, strict=True):
         if same[key] > 0:
             same[key] -= 1
-        elif left[part.of]:
-            before = left[part.of].pop(0)
-            yield replace(part, base=before.new, base_needed=before.new_needed, added=False)
+        elif left[part.change.of]:
+            before = left[part.change.of].pop(0)
+            yield replace(part.change, base=before.new, base_needed=before.new_needed, added=False)
         else:
-            yield part
+            yield part.change

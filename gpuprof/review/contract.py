@@ -130,6 +130,16 @@ class CodeAccess(Struct, frozen=True, kw_only=True):
     file: Annotated[str | None, about("source file")] = None
     line: Annotated[Positive | None, about("line number in it")] = None
 
+    @property
+    def cost(self) -> float | None:
+        """Return the cost of a request: wavefronts in shared memory, sectors elsewhere; None if it is not known."""
+        return self.wavefronts_per_request if self.space == "shared" else self.sectors_per_request
+
+    @property
+    def is_costly(self) -> bool:
+        """Return whether a request costs more than it needs."""
+        return self.cost is not None and self.needed_per_request is not None and self.cost > self.needed_per_request
+
 
 class OpcodeCount(Struct, frozen=True):
     """How many instructions have an opcode."""

@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace as replaced
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.comparison.contract import GateCheck, GateWord
+from gpuprof.comparison.contract import GateCheck, GateWord, SourceLine
 from gpuprof.comparison.finding_changes import source_line
 from gpuprof.comparison.gate.gate import ORDER, deciding, exceeds, gate_of
 from gpuprof.errors import UsageError
 from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.kernel_match import kernel_pattern, name_patterns
 from gpuprof.model.session import Finding
-from gpuprof.review.asked import refuse_files
-from gpuprof.review.build_changes import BuildPair, added_findings, build_change, build_pairs, values_of
-from gpuprof.review.contract import BuildChanges, CodeChange, Review, ReviewedKernel
+from gpuprof.review.build_changes import BuildPair, added_findings, build_change, build_pairs
+from gpuprof.review.contract import BuildChanges, CodeChange, Review
 from gpuprof.review.inputs.request import ReviewRequest
-from gpuprof.review.limits import LIMITED, OPTION, CodeLimit, LimitedValue, code_limits
+from gpuprof.review.limits import LIMITED, OF_FILES, OPTION, CodeLimit, code_limits
+from gpuprof.review.options import refuse_files
 from gpuprof.words.review_gate import limited_text, line_text
 from gpuprof.words.sentences import joined_by
 
@@ -28,6 +29,14 @@ _OF_BOTH = LIMITED.keys() - {"spills"}
 """Limits that only a kernel with a base can exceed; findings and spills of a new one are new."""
 _SOURCES = (".cu", ".cu.gz")
 _MOST_NAMED = 5
+
+
+class _Result(NamedTuple):
+    """The result of a limit for a value or a finding, in words, with its line."""
+
+    word: GateWord
+    sentence: str = ""
+    location: SourceLine | None = None
 
 
 def judged(
@@ -46,28 +55,34 @@ def judged(
     files = tuple(os.fspath(file) for file in base)
     refuse_files((*request.files, *files))
     if files and request.kernel is not None:
-        name_patterns([request.kernel], "--kernel")
+        name_patterns([request.kernel.text], "--kernel")
     limits = code_limits(fail_on, has_base=bool(files))
     result = review(request)
     pairs = [BuildPair("new", None, kernel) for kernel in result.kernels]
+    old_findings: Sequence[Finding] = ()
     if files:
-        old = replaced(request, files=files)
-        if not any(file.lower().endswith(_SOURCES) for file in files):
-            old = replaced(old, defines=(), include_folders=(), standard=None, flags=())
-        before = review(old)
-        pairs = build_pairs(before.kernels, result.kernels)
-        result = replace(result, changes=BuildChanges(files=before.files, kernels=tuple(map(build_change, pairs))))
+        old = review(_request_of_base(request, files))
+        old_findings = old.findings
+        pairs = build_pairs(old.kernels, result.kernels)
+        result = replace(result, changes=BuildChanges(files=old.files, kernels=tuple(map(build_change, pairs))))
     if not limits:
         return result
+    of_kernels = [limit for limit in limits if limit.quantity not in OF_FILES]
     with request.in_time():
-        fitting = [[limit for limit in limits if _fits(limit, pair)] for pair in pairs]
-    _refuse_idle(limits, fitting, result.kernels)
-    checks = list(_checks(pairs, fitting, has_base=bool(files)))
-    checked = {name for check in checks for name in (check.limit, check.quantity)}
+        fitting = [[limit for limit in of_kernels if _fits(limit, pair)] for pair in pairs]
+    checks = [*_checks(of_kernels, pairs, fitting)]
     for limit in limits:
-        if limit.text not in checked and (limit.pattern is not None or limit.quantity not in checked):
-            checks.append(_not_compared(limit, in_both=bool(files)))
+        if limit.quantity in OF_FILES:
+            checks.append(_check(limit, _of_findings(limit, old_findings, result.findings)))
     return replace(result, gate=gate_of(checks, unclear_fails=unclear == "fail"))
+
+
+def _request_of_base(request: ReviewRequest, files: tuple[str, ...]) -> ReviewRequest:
+    """Return the request for the base; options of compilers are for sources alone."""
+    old = replaced(request, files=files)
+    if any(file.lower().endswith(_SOURCES) for file in files):
+        return old
+    return replaced(old, defines=(), include_folders=(), standard=None, flags=())
 
 
 def _fits(limit: CodeLimit, pair: BuildPair) -> bool:
@@ -77,102 +92,94 @@ def _fits(limit: CodeLimit, pair: BuildPair) -> bool:
     return any(pattern.fits(kernel.label, kernel.name) for kernel in (pair.base, pair.new) if kernel is not None)
 
 
-def _refuse_idle(
-    limits: Iterable[CodeLimit], fitting: Iterable[Sequence[CodeLimit]], kernels: Sequence[ReviewedKernel]
-) -> None:
-    """Raise UsageError for a limit on kernels that neither build has."""
+def _checks(
+    limits: Iterable[CodeLimit], pairs: Sequence[BuildPair], fitting: Sequence[Sequence[CodeLimit]]
+) -> Iterator[GateCheck]:
+    """Yield the checks of kernels of the new build by the limits that fit them, then limits that decided for none.
+
+    Raises UsageError for a limit on kernels that neither build has.
+    """
+    decided = set()
+    for pair, own in zip(pairs, fitting, strict=True):
+        for limit in deciding(own):
+            if pair.new is not None and (
+                pair.base is not None or limit.quantity not in _OF_BOTH or not limit.of_change
+            ):
+                decided.add(limit)
+                yield _check(limit, _results(limit, pair), pair.new.id)
+    quantities = {limit.quantity for limit in decided}
     for limit in limits:
-        if limit.pattern is not None and not any(limit in its for its in fitting):
-            names = "; ".join(kernel.label[:100] for kernel in kernels[:_MOST_NAMED])
-            raise UsageError(f"{OPTION} {limit.text!r:.80} matches no kernel", f"there are: {names}")
+        if limit.pattern is not None and all(limit not in own for own in fitting):
+            labels = [pair.new.label[:100] for pair in pairs if pair.new is not None]
+            there = "; ".join(labels[:_MOST_NAMED])
+            raise UsageError(f"{OPTION} {limit.text!r:.80} matches no kernel", f"there are: {there}")
+        # A limit for all kernels has decided for none if others of its quantity have for all.
+        if limit not in decided and (limit.pattern is not None or limit.quantity not in quantities):
+            why = "no kernel is in both builds" if limit.of_change else "there is no kernel to check"
+            yield _check(limit, [_Result("not-compared", why)])
 
 
-def _checks(pairs: Iterable[BuildPair], fitting: Iterable[list[CodeLimit]], *, has_base: bool) -> Iterator[GateCheck]:
-    """Yield the checks of kernels of the new build, with the limits that are for each pair."""
-    for (_, base, new), limits in zip(pairs, fitting, strict=True):
-        if new is not None:
-            values = values_of(base, new)
-            for limit in deciding(limits):
-                if base is not None or not has_base or limit.quantity not in _OF_BOTH:
-                    yield _check(limit, base, new, values, has_base=has_base)
-
-
-def _not_compared(limit: CodeLimit, *, in_both: bool = False) -> GateCheck:
+def _check(limit: CodeLimit, results: Iterable[_Result], kernel: int | None = None) -> GateCheck:
+    """Return the worst result of a limit, for a kernel or for the files; it is ok if there is none."""
+    worst = min(results, key=lambda result: ORDER.index(result.word), default=_Result("ok"))
     return GateCheck(
         limit=limit.text,
         quantity=limit.quantity,
         pattern=limit.pattern,
         allowed=limit.most,
-        kernel=None,
-        word="not-compared",
+        kernel=kernel,
+        word=worst.word,
         change=None,
-        sentence="no kernel is in both builds" if in_both else "there is no kernel to check",
+        sentence=worst.sentence,
+        location=worst.location,
     )
 
 
-def _check(
-    limit: CodeLimit,
-    base: ReviewedKernel | None,
-    new: ReviewedKernel,
-    values: Iterable[CodeChange],
-    *,
-    has_base: bool,
-) -> GateCheck:
-    """Return the worst result of a limit for the values or findings of a kernel."""
-    check = replace(_not_compared(limit), kernel=new.id)
-    for side in (new, base):
-        if side is not None and side.unreviewed is not None and limit.quantity not in _WITHOUT_CODE:
-            return replace(check, word="unclear", sentence=side.unreviewed)
+def _results(limit: CodeLimit, pair: BuildPair) -> Iterable[_Result]:
+    """Return the results of a limit for the values or findings of a kernel."""
+    sides = [side for side in (pair.new, pair.base) if side is not None]
+    for side in sides:
+        if side.unreviewed is not None and limit.quantity not in _WITHOUT_CODE:
+            return [_Result("unclear", side.unreviewed)]
     if limit.quantity in LIMITED:
-        results = list(_of_values(check, values, has_base=has_base))
-    else:
-        before = _found(limit, base) if base is not None else []
-        results = [_of_finding(check, finding) for finding in _added(before, _found(limit, new))]
-    return min(results, key=lambda result: ORDER.index(result.word), default=replace(check, word="ok"))
+        return _of_values(limit, pair.values)
+    new, base = ([*side.findings] if side is not None else [] for side in (pair.new, pair.base))
+    return _of_findings(limit, base, new)
 
 
-def _found(limit: CodeLimit, kernel: ReviewedKernel) -> list[Finding]:
+def _of_findings(limit: CodeLimit, base: Iterable[Finding], new: Iterable[Finding]) -> Iterator[_Result]:
+    """Yield the findings that the base does not have; a guess is unclear."""
     levels = SEVERITIES[: SEVERITIES.index(limit.level) + 1]
-    return [item for item in kernel.findings if item.rule == limit.quantity and item.severity in levels]
+    sides = [[item for item in side if item.rule == limit.quantity and item.severity in levels] for side in (base, new)]
+    for finding in added_findings(*sides):
+        location = source_line(finding)
+        word: GateWord = "unclear" if finding.confidence == "guess" else "regression"
+        yield _Result(word, joined_by(": ", line_text(location), finding.headline), location)
 
 
-def _added(base: Sequence[Finding], new: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield the findings that the base does not have. A guess of the base may not have been true."""
-    sure_base, sure_new = ([item for item in side if item.confidence != "guess"] for side in (base, new))
-    yield from added_findings(sure_base, sure_new)
-    yield from [item for item in added_findings(base, new) if item.confidence == "guess"]
-
-
-def _of_finding(check: GateCheck, finding: Finding) -> GateCheck:
-    """Return the result of a finding that the base does not have; a guess is unclear."""
-    location = source_line(finding)
-    word: GateWord = "unclear" if finding.confidence == "guess" else "regression"
-    return replace(check, word=word, sentence=joined_by(": ", line_text(location), finding.headline), location=location)
-
-
-def _of_values(check: GateCheck, values: Iterable[CodeChange], *, has_base: bool) -> Iterator[GateCheck]:
-    limited = LIMITED[check.quantity]
+def _of_values(limit: CodeLimit, values: Iterable[CodeChange]) -> Iterator[_Result]:
     for value in values:
-        if value.name == limited.name:
-            excess = _rise(value, limited) if has_base else value.new
-            word: GateWord = "ok"
-            if excess is None:
-                word = "unclear"
-            elif value.name == "occupancy" and not has_base:
-                word = "regression" if excess < check.allowed else "ok"
-            elif exceeds(excess, check.allowed):
-                word = "regression"
+        if value.name == LIMITED[limit.quantity].name:
             place = joined_by(", ", value.of, line_text(value.location))
             text = joined_by(": ", place, limited_text(value, is_added=value.added))
-            yield replace(check, word=word, sentence=text, location=value.location)
+            yield _Result(_word(limit, value), text, value.location)
 
 
-def _rise(value: CodeChange, limited: LimitedValue) -> float | None:
+def _word(limit: CodeLimit, value: CodeChange) -> GateWord:
+    excess = _rise(limit, value) if limit.of_change else value.new
+    if excess is None:
+        return "unclear"
+    if limit.quantity == "occupancy" and not limit.of_change:
+        return "regression" if excess < limit.most else "ok"
+    return "regression" if exceeds(excess, limit.most) else "ok"
+
+
+def _rise(limit: CodeLimit, value: CodeChange) -> float | None:
     """Return the change for the worse; sectors and wavefronts count beyond what a wider access needs."""
     base = 0.0 if value.added else value.base
     if base is None or value.new is None:
         return None
     rise = value.new - base - (value.new_needed or 0.0) + (value.base_needed or 0.0)
-    if value.name == "occupancy":
+    if limit.quantity == "occupancy":
         rise = -rise
-    return rise / base if limited.is_relative and base else rise
+    return rise / base if LIMITED[limit.quantity].is_relative and base else rise

@@ -118,7 +118,8 @@ class CompiledKernel:
 class InputModule:
     """The device code of one file or member: its kernels, or none if it is PTX that nothing compiled.
 
-    `holds` counts its kernels, chosen or not; `kernels` are the chosen ones. `tools` made or unpacked it.
+    `holds` counts its kernels, chosen or not; `kernels` are the chosen ones, and `names` those of which they were
+    chosen. `tools` made or unpacked it.
     """
 
     origin: str
@@ -126,5 +127,6 @@ class InputModule:
     form: ModuleForm
     holds: int
     kernels: tuple[CompiledKernel, ...]
+    names: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gpuprof.comparison.gate.limits import GateLimit, WrittenLimit, fraction_of, split_limit, without_contradiction
 from gpuprof.errors import UsageError
 from gpuprof.model.field_types import SEVERITIES, Severity
-from gpuprof.review.registry import CODE_RULES
+from gpuprof.review.registry import CODE_RULES, FILE_RULES
 
 OPTION = "--fail-on"
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -40,15 +40,18 @@ LIMITED = {
     "conflicts": LimitedValue("wavefronts-per-request", needs_base=True),
 }
 """By the names of limits. Other limits are ids of rules."""
+OF_FILES = frozenset(rule.id for rule in FILE_RULES)
+"""Limits that are about a file, not a kernel."""
 
 
 class CodeLimit(GateLimit, frozen=True):
     """A limit of compiled kernels: the most of a value, the least of occupancy, or findings from a severity on.
 
-    With a base, `most` is the rise that is allowed; of occupancy the fall.
+    With a base it is `of_change`: `most` is the rise that is allowed; of occupancy the fall.
     """
 
     level: Severity = "info"
+    of_change: bool = False
 
 
 def code_limits(texts: Iterable[str], *, has_base: bool) -> tuple[CodeLimit, ...]:
@@ -58,7 +61,7 @@ def code_limits(texts: Iterable[str], *, has_base: bool) -> tuple[CodeLimit, ...
 
 
 def _limit(written: WrittenLimit, has_base: bool) -> CodeLimit:
-    limit = CodeLimit(written.text, written.quantity, 0.0, written.pattern)
+    limit = CodeLimit(written.text, written.quantity, 0.0, written.pattern, of_change=has_base)
     value = LIMITED.get(written.quantity)
     if value is None:
         return replace(limit, level=_level(written))
@@ -80,11 +83,14 @@ def _limit(written: WrittenLimit, has_base: bool) -> CodeLimit:
 
 def _level(written: WrittenLimit) -> Severity:
     """Return the least severity of a limit on findings of a rule."""
-    names = [*LIMITED, *(rule.id for rule in CODE_RULES)]
+    names = [*LIMITED, *(rule.id for rule in CODE_RULES), *(rule.id for rule in FILE_RULES)]
     if written.quantity not in names:
         near = get_close_matches(written.quantity.lower(), names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
         raise UsageError(f"{written.shown}: unknown limit {written.quantity!r:.80}", hint)
+    if written.quantity in OF_FILES and written.pattern is not None:
+        rest = written.text.rpartition("=")[2].strip()
+        raise UsageError(f"{written.shown}: {written.quantity} is about files, not kernels", f"write {rest}")
     for level in SEVERITIES:
         if written.amount == level or (written.amount is None and level == "info"):
             return level

@@ -1,25 +1,36 @@
-"""Architectures, sizes, arguments and macros, parsed from options. Raises UsageError for wrong ones."""
+"""The request of a review from options of the command line, or from arguments in Python.
+
+Raises UsageError for values that cannot be, before any file is read but the database of a build.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from gpuprof.errors import UsageError
 from gpuprof.hardware.library import SpecLibrary
+from gpuprof.model.kernel_match import kernel_pattern
 from gpuprof.model.recorded import Dim3
+from gpuprof.read.plain_file import STDIN
+from gpuprof.review.inputs.builds import builds_of
+from gpuprof.review.inputs.request import READS, ReviewRequest
 from gpuprof.review.inputs.targets import target_named
-from gpuprof.sass.tools.programs import CompileLimits
+from gpuprof.review.inputs.torch_headers import torch_build
+from gpuprof.sass.tools.programs import LIMITS, CompileLimits
 from gpuprof.units import BINARY_PREFIXES, DECIMAL_PREFIXES, parse_quantity
+
+GivenSize = str | int | Sequence[int]
+"""A block or a grid: 256, "16,16", (16, 16, 1)."""
 
 _MOST_THREADS = 1024
 _MOST_BLOCK = (1024, 1024, 64)
 _MOST_GRID = (2**31 - 1, 65_535, 65_535)
 """Limits of every architecture: CUDA C++ Programming Guide, technical specifications."""
-_LEAST_MEMORY = 300 * 10**6
-"""NVRTC 13.5 takes 192 MB of addresses for the smallest kernel, Python's among them."""
 _NUMBER = re.compile(r"([+-]?(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20}))([A-Za-z]{0,2})")
 _PREFIXES = {**DECIMAL_PREFIXES, **BINARY_PREFIXES}
 STANDARDS = ("c++03", "c++11", "c++14", "c++17", "c++20", "c++23")
@@ -35,6 +46,68 @@ _FLAG = re.compile(r"--?(?P<name>[DI](?!$)|[A-Za-z][\w-]*)(?:=.*)?", re.DOTALL)
 _MACRO = re.compile(r"[A-Za-z_]\w*(\([^()=]*\))?(=.*)?", re.DOTALL)
 
 
+def request_of(
+    files: Iterable[str | os.PathLike[str]],
+    *,
+    arch: str | Iterable[str] = (),
+    kernel: str | None = None,
+    block: GivenSize | None = None,
+    grid: GivenSize | None = None,
+    dynamic_shared: str | int | None = None,
+    args: Mapping[str | int, int] | Iterable[str] = (),
+    defines: Iterable[str] = (),
+    include: Iterable[str | os.PathLike[str]] = (),
+    std: str | None = None,
+    flags: Iterable[str] = (),
+    compile_commands: str | os.PathLike[str] | None = None,
+    file: str | None = None,
+    torch: bool = False,
+    compile_timeout: float = LIMITS.seconds,
+    compile_memory: str | int = LIMITS.memory_bytes,
+    salvage: bool = False,
+    keep_private: bool = False,
+) -> ReviewRequest:
+    """Return the request; `refuse_files` refuses files that cannot be, together with those of a base."""
+    database = os.fspath(compile_commands) if compile_commands is not None else None
+    if file is not None and database is None:
+        raise UsageError(f"--file {file!r:.80} chooses from a database", "name one: --compile-commands FILE")
+    builds = builds_of(database, file) if database is not None else {}
+    return ReviewRequest(
+        files=tuple(dict.fromkeys((*(os.fspath(name) for name in files), *builds))),
+        database=database,
+        chosen_files=file,
+        builds=builds,
+        torch=torch_build() if torch else None,
+        targets=targets_of([arch] if isinstance(arch, str) else arch),
+        kernel=kernel_pattern(kernel, "--kernel") if kernel is not None else None,
+        block=block_of(block) if block is not None else None,
+        grid=grid_of(grid) if grid is not None else None,
+        dynamic_shared_bytes=bytes_of(dynamic_shared) if dynamic_shared is not None else None,
+        arguments=arguments_of(args),
+        defines=macros_of(defines),
+        include_folders=tuple(_folder(os.fspath(folder)) for folder in include),
+        standard=standard_of(std) if std is not None else None,
+        flags=flags_of(flags),
+        limits=limits_of(compile_timeout, compile_memory),
+        salvage=salvage,
+        keep_private=keep_private,
+    )
+
+
+def refuse_files(files: Sequence[str]) -> None:
+    """Raise UsageError if there is no file, one is given twice, or one has no name."""
+    if not files:
+        raise UsageError("no file given", READS)
+    places: set[str] = set()
+    for name in files:
+        if not name or "\0" in name:
+            raise UsageError(f"{name!r:.100} is not the name of a file", "name a file")
+        place = os.path.realpath(name) if name != STDIN else name
+        if place in places:
+            raise UsageError(f"{name} is given twice", "name each file once")
+        places.add(place)
+
+
 def targets_of(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the architectures that are named, each once: "90", "9.0", "sm_90" are sm_90; a text may list several."""
     return tuple(dict.fromkeys(_target(part.strip()) for text in texts for part in text.split(",")))
@@ -46,10 +119,6 @@ def _target(text: str) -> str:
     if target is None or target.rstrip("af") not in known:
         raise UsageError(f"--arch {text!r:.60} is not an architecture that gpuprof knows", f"known: {', '.join(known)}")
     return target
-
-
-GivenSize = str | int | Sequence[int]
-"""A block or a grid: 256, "16,16", (16, 16, 1)."""
 
 
 def block_of(given: GivenSize) -> Dim3:
@@ -83,10 +152,7 @@ def limits_of(seconds: float, memory: str | int) -> CompileLimits:
     """Return the limits of compiling a source: 60 s and "2GB"."""
     if not 0 < seconds < math.inf:
         raise UsageError(f"--compile-timeout {seconds!r:.60} is not a number above 0", "such as 120")
-    memory_bytes = bytes_of(memory, "--compile-memory", "4GB", 2**62)
-    if memory_bytes < _LEAST_MEMORY:
-        raise UsageError(f"--compile-memory {memory!r:.60} is too little for a compiler", "1GB does for most sources")
-    return CompileLimits(float(seconds), memory_bytes)
+    return CompileLimits(float(seconds), bytes_of(memory, "--compile-memory", "4GB", 2**62))
 
 
 def bytes_of(
@@ -104,9 +170,6 @@ def bytes_of(
 def arguments_of(given: Iterable[str] | Mapping[str | int, int]) -> dict[str, int]:
     """Return the values of arguments by place, name or part: "3=4096", "n=4Ki", "in.stride=1", {"n": 4096}."""
     if isinstance(given, Mapping):
-        for key, value in given.items():
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise UsageError(f"args[{key!r:.60}] cannot be {value!r:.60}", "values of arguments are whole numbers")
         given = [f"{key}={value}" for key, value in given.items()]
     arguments: dict[str, int] = {}
     for text in given:
@@ -151,8 +214,6 @@ def standard_of(text: str) -> str:
 
 def flags_of(texts: Iterable[str]) -> tuple[str, ...]:
     """Return other flags for a compiler, as they are: "-use_fast_math", "-maxrregcount=64"."""
-    if isinstance(texts, str):
-        raise UsageError(f"flags={texts!r:.60} is one text", "give a list of flags")
     flags = tuple(texts)
     for text in flags:
         match = _FLAG.match(text)
@@ -165,3 +226,10 @@ def flags_of(texts: Iterable[str]) -> tuple[str, ...]:
                 "such as --flag=-use_fast_math or --flag=-maxrregcount=64",
             )
     return flags
+
+
+def _folder(name: str) -> str:
+    if not Path(name).is_dir():
+        what = "is a file" if Path(name).is_file() else "does not exist"
+        raise UsageError(f"-I {name:.200} {what}", "name a folder of headers")
+    return name

@@ -10,7 +10,7 @@ from gpuprof.model.labels import label_kernels
 from gpuprof.privacy.border import without_private
 from gpuprof.privacy.texts import clean_text
 from gpuprof.read.plain_file import known_as
-from gpuprof.review.batches import Progress, disassemblers_for, reviewed_kernels, unread_targets
+from gpuprof.review.batches import Progress, disassemblers_for, reviewed_kernels
 from gpuprof.review.contract import REVIEW_VERSION, Review, ReviewedModule, UnreviewedFile
 from gpuprof.review.file_findings import file_findings
 from gpuprof.review.inputs.modules import Refused, modules_of
@@ -37,10 +37,11 @@ def review(
     notes = [note for module in modules for note in module.notes]
     if not kernels and not any(module.form == "ptx" for module in modules):
         files = ", ".join(f"{name:.100}" for name in request.files)
-        chosen = f" whose name has {request.kernel!r:.80}" if request.kernel is not None else ""
+        chosen = f" whose name has {request.kernel.text!r:.80}" if request.kernel is not None else ""
         raise InputError(": ".join((files, f"no kernel{chosen}", *notes[:1])), READS)
     tools = [tool for module in modules for tool in module.tools]
-    tools += map(str, disassemblers_for(kernels))
+    disassemblers, unread = disassemblers_for(kernels)
+    tools += map(str, disassemblers)
     names = {file for file, _ in left_out}
     not_reviewed = [f"not reviewed: {error.message}" for _, error in left_out]
     result = Review(
@@ -55,7 +56,7 @@ def review(
         kernels=tuple(reviewed_kernels(kernels, progress)),
         findings=file_findings(modules, request, names),
         unreviewed=tuple(UnreviewedFile(file=file, why=error.message) for file, error in left_out),
-        notes=tuple(dict.fromkeys((*unread_targets(kernels), *not_reviewed, *notes))),
+        notes=tuple(dict.fromkeys((*unread, *not_reviewed, *notes))),
     )
     return result if request.keep_private else without_private(result, request.path_maps)
 

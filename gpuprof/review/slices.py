@@ -1,12 +1,11 @@
-"""Reviews a few kernels of one target: one call of nvdisasm, and the reviews of its text."""
+"""Reviews a few kernels of one cubin: one call of nvdisasm, and the reviews of its text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import groupby
 
 from gpuprof.errors import DamagedInput, EnvironmentProblem
 from gpuprof.hardware.library import SpecLibrary
@@ -17,79 +16,44 @@ from gpuprof.review.kernel import NO_CODE, CompiledKernel
 from gpuprof.review.reviewed import reviewed_kernel
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
 from gpuprof.sass.binary.line_table import line_tables
-from gpuprof.sass.instruction import Instruction, without_padding
+from gpuprof.sass.flow.blocks import without_padding
+from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.tools.disassemble import Disassembler, disassembled, disassembler_for
-from gpuprof.sass.tools.programs import NotFinished
 
-_LEAST_BYTES = 8_000 * INSTRUCTION_BYTES
-_MOST_BYTES = 100_000 * INSTRUCTION_BYTES
-"""Code of one call of nvdisasm: its start alone takes as long as 15,000 instructions, of which most are repeated."""
-_MOST_KERNELS = 200
 _TARGET = re.compile(r"sm_\d{2,3}[af]?")
 _BROKEN = (ArithmeticError, LookupError, ValueError, TypeError, RecursionError)
 """Errors that code of no compiler may lead to."""
 
 
-def slices_of(kernels: Mapping[int, CompiledKernel], count: int) -> Iterator[list[int]]:
-    """Yield the numbers of kernels in order, together those of one cubin and target that one call reads.
-
-    The slices for `count` processes become smaller towards the end, so that these end at about the same time.
-    """
-    left = sum(len(kernel.kernel.code) for kernel in kernels.values())
-    for _, group in groupby(kernels, key=lambda number: (kernels[number].target, id(kernels[number].cubin))):
-        piece: list[int] = []
-        size = 0
-        for number in group:
-            length = len(kernels[number].kernel.code)
-            room = min(_MOST_BYTES, max(_LEAST_BYTES, left // (2 * count)))
-            if piece and (size + length > room or len(piece) >= _MOST_KERNELS):
-                yield piece
-                left -= size
-                piece = []
-                size = 0
-            piece.append(number)
-            size += length
-        yield piece
-        left -= size
-
-
 def reviewed_slice(kernels: Sequence[CompiledKernel]) -> list[ReviewedKernel]:
     """Return the reviews of kernels of one target. A kernel that cannot be read has a note that says why."""
-    tool = disassembler_for(kernels[0].target)
-    unreadable = [_why_unreadable(kernel, tool) for kernel in kernels]
-    readable = [kernel for kernel, why in zip(kernels, unreadable, strict=True) if why is None]
-    codes = iter(_disassembled(tool, readable) if tool is not None else ())
+    target = kernels[0].target
+    tool = disassembler_for(target) if _TARGET.fullmatch(target) else None
+    unread = [_why_unread(kernel, tool) for kernel in kernels]
+    readable = [kernel.kernel.code for kernel, why in zip(kernels, unread, strict=True) if why is None]
+    codes = iter(_disassembled(tool, target, readable) if tool is not None and readable else ())
     return [
         _reviewed(kernel, next(codes)) if why is None else without_code(kernel, why)
-        for kernel, why in zip(kernels, unreadable, strict=True)
+        for kernel, why in zip(kernels, unread, strict=True)
     ]
 
 
-def _why_unreadable(kernel: CompiledKernel, tool: Disassembler | None) -> str | None:
+def _why_unread(kernel: CompiledKernel, tool: Disassembler | None) -> str | None:
     """Return why nvdisasm cannot read a kernel; None if it may."""
     code = kernel.kernel.code
     if not code:
         return kernel.bare or NO_CODE
     if len(code) % INSTRUCTION_BYTES:
         return f"{len(code)} bytes of machine code are not a whole number of instructions of {INSTRUCTION_BYTES} bytes"
-    if tool is None or not _TARGET.fullmatch(kernel.target):
-        return f"no nvdisasm here reads {kernel.target:.40}"
-    return None
+    return None if tool is not None else f"no nvdisasm here reads {kernel.target:.40}"
 
 
-def _disassembled(tool: Disassembler, kernels: Sequence[CompiledKernel]) -> list[tuple[Instruction, ...] | str]:
-    """Have nvdisasm read kernels of one target; if it fails, half of them at a time, until the broken one is alone."""
-    if not kernels:
-        return []
+def _disassembled(tool: Disassembler, target: str, codes: Sequence[bytes]) -> Sequence[tuple[Instruction, ...] | str]:
+    """Return the instructions of each kernel, or why they could not be read."""
     try:
-        return disassembled(tool, kernels[0].target, [kernel.kernel.code for kernel in kernels])
-    except NotFinished as error:
-        return [str(error)] * len(kernels)
+        return disassembled(tool, target, codes)
     except EnvironmentProblem as error:
-        if len(kernels) == 1:
-            return [str(error)]
-    half = len(kernels) // 2
-    return [*_disassembled(tool, kernels[:half]), *_disassembled(tool, kernels[half:])]
+        return [str(error)] * len(codes)
 
 
 def _reviewed(kernel: CompiledKernel, code: tuple[Instruction, ...] | str) -> ReviewedKernel:
@@ -102,10 +66,9 @@ def _reviewed(kernel: CompiledKernel, code: tuple[Instruction, ...] | str) -> Re
             kernel = _noted(kernel, f"Its source lines could not be read: {tables:.300}.")
         else:
             lines = tables.get(kernel.kernel.mangled, {})
+    arch = _arch(kernel.target)
     try:
-        return reviewed_kernel(
-            CodeFacts(kernel=kernel, code=without_padding(code), lines=lines, arch=_arch(kernel.target))
-        )
+        return reviewed_kernel(CodeFacts(kernel=kernel, code=without_padding(code), lines=lines, arch=arch))
     except _BROKEN as error:
         return without_code(kernel, f"{type(error).__name__}: {error}")
 
@@ -127,8 +90,9 @@ def _arch(target: str) -> ArchSpec | None:
 
 def without_code(kernel: CompiledKernel, why: str) -> ReviewedKernel:
     """Return the review of a kernel whose instructions are not known."""
-    kernel = _noted(kernel, f"Its instructions could not be read: {why:.300}.")
-    return reviewed_kernel(CodeFacts(kernel=kernel, code=(), lines={}, arch=_arch(kernel.target), unread=f"{why:.300}"))
+    why = f"{why:.300}"
+    kernel = _noted(kernel, f"Its instructions could not be read: {why}.")
+    return reviewed_kernel(CodeFacts(kernel=kernel, code=(), lines={}, arch=_arch(kernel.target), unread=why))
 
 
 def _noted(kernel: CompiledKernel, note: str) -> CompiledKernel:

@@ -1,53 +1,48 @@
-"""Parses SASS as nvdisasm and reports print it into instructions."""
+"""SASS instructions, parsed from the text of nvdisasm and of reports."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
 from threading import Lock
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 _LINE = re.compile(r"^[^\S\n]*/\*([0-9a-f]+)\*/[^\S\n]+(?!\s)([^;\n]*);", re.MULTILINE)
-_TEXT = re.compile(r"(?:(?P<predicate>@!?U?P\w+)\s+)?(?P<opcode>[A-Z][\w.]*)(?![\w.])\s*(?!\s)(?P<operands>[^;]*)")
+_TEXT = re.compile(r"(?:(?P<predicate>@!?U?P\w+)\s+)?(?P<opcode>[A-Z][\w.]*)(?![\w.])\s*(?!\s)(?P<operands>[^\n]*)")
 _TARGET = re.compile(r"0x([0-9a-f]+)\s*$")
 JUMPS = {"BRA", "JMP"}
-HAVE_TARGET = JUMPS | {"BSSY", "CALL"}
-_LEAVE = JUMPS | {"EXIT", "RET", "KILL", "BRX", "BRXU", "JMX", "JMXU"}
-_NAME_ADDRESSES = HAVE_TARGET | {"RET", "BRX", "BRXU", "JMX", "JMXU", "WARPSYNC"}
+ENDS = {"EXIT", "RET", "KILL"}
+JUMPS_ANYWHERE = {"BRX", "BRXU", "JMX", "JMXU"}
+"""Jumps to an address in a register."""
+_HAVE_TARGET = JUMPS | {"BSSY", "CALL"}
+_NAME_ADDRESSES = _HAVE_TARGET | JUMPS_ANYWHERE | {"RET", "WARPSYNC"}
 _NEVER = {"@!PT", "@!UPT"}
+
+_Answer = TypeVar("_Answer")
 
 
 class Operation:
-    """What an instruction says, wherever it stands: there is no other with the same opcode, operands and predicate.
-
-    So that it is its own key: what follows from it alone need be worked out once.
-    """
+    """An instruction without its address. There is one object for each text, so that it is its own key in caches."""
 
     __slots__ = ("__weakref__", "idle", "name", "opcode", "operands", "predicate", "target")
 
-    opcode: str
-    operands: tuple[str, ...]
-    predicate: str | None
-    name: str
-    idle: bool
-    target: int | None
-
     def __init__(self, opcode: str, operands: tuple[str, ...], predicate: str | None) -> None:
-        self.opcode, self.operands, self.predicate = opcode, operands, predicate
+        self.opcode = opcode
+        self.operands = operands
+        self.predicate = predicate
         self.name = opcode.partition(".")[0]
         self.idle = self.name == "NOP" or predicate in _NEVER
-        self.target = _address_of(operands[-1]) if operands and self.name in HAVE_TARGET else None
+        self.target = _address_in(operands[-1]) if operands and self.name in _HAVE_TARGET else None
 
 
 _OPERATIONS: WeakValueDictionary[tuple[str, tuple[str, ...], str | None], Operation] = WeakValueDictionary()
-
-
 _NEW = Lock()
 
 
-def operation_of(opcode: str, operands: tuple[str, ...], predicate: str | None) -> Operation:
-    """Return the one operation that says this."""
+def operation_of(opcode: str, operands: tuple[str, ...], predicate: str | None = None) -> Operation:
+    """Return the one operation with this text."""
     key = opcode, operands, predicate
     known = _OPERATIONS.get(key)
     if known is None:
@@ -65,29 +60,15 @@ class Instruction:
 
     __slots__ = ("address", "idle", "name", "opcode", "operands", "operation", "predicate", "target")
 
-    address: int
-    operation: Operation
-    opcode: str
-    operands: tuple[str, ...]
-    predicate: str | None
-    name: str
-    idle: bool
-    target: int | None
-
-    def __init__(self, address: int, opcode: str, operands: tuple[str, ...], predicate: str | None) -> None:
-        self._fill(address, operation_of(opcode, operands, predicate))
-
-    def _fill(self, address: int, operation: Operation) -> None:
-        self.address, self.operation = address, operation
-        self.opcode, self.operands, self.predicate = operation.opcode, operation.operands, operation.predicate
-        self.name, self.idle, self.target = operation.name, operation.idle, operation.target
-
-    @classmethod
-    def at(cls, address: int, operation: Operation) -> Instruction:
-        """Return an operation at an address."""
-        instruction = cls.__new__(cls)
-        instruction._fill(address, operation)
-        return instruction
+    def __init__(self, address: int, operation: Operation) -> None:
+        self.address = address
+        self.operation = operation
+        self.opcode = operation.opcode
+        self.operands = operation.operands
+        self.predicate = operation.predicate
+        self.name = operation.name
+        self.idle = operation.idle
+        self.target = operation.target
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instruction):
@@ -97,15 +78,9 @@ class Instruction:
     def __hash__(self) -> int:
         return hash((self.address, self.operation))
 
-    def __repr__(self) -> str:
-        return f"Instruction({self.address:#x}, {str(self)!r})"
-
     def __str__(self) -> str:
         guard = f"{self.predicate} " if self.predicate else ""
         return f"{guard}{self.opcode} {', '.join(self.operands)}".rstrip()
-
-    def __reduce__(self) -> tuple[type[Instruction], tuple[int, str, tuple[str, ...], str | None]]:
-        return Instruction, (self.address, self.opcode, self.operands, self.predicate)
 
     def is_a(self, opcode: str) -> bool:
         """Return whether the opcode begins with these dotted words; with a `$` at the end, whether it is this."""
@@ -115,24 +90,43 @@ class Instruction:
 
     def moved(self, distance: int) -> Instruction:
         """Return the instruction with its address, and that which it jumps to, moved."""
-        if not distance:
-            return self
-        if self.target is None:
-            return Instruction.at(self.address + distance, self.operation)
-        operands = (*self.operands[:-1], hex(self.target + distance))
-        return Instruction(self.address + distance, self.opcode, operands, predicate=self.predicate)
+        operation = self.operation
+        if self.target is not None:
+            operands = (*self.operands[:-1], hex(self.target + distance))
+            operation = operation_of(self.opcode, operands, self.predicate)
+        return Instruction(self.address + distance, operation)
+
+
+def once_for_each_operation(function: Callable[[Instruction], _Answer]) -> Callable[[Instruction], _Answer]:
+    """Let a function of an instruction be worked out once for instructions that differ by their address alone."""
+
+    @lru_cache(maxsize=1 << 16)
+    def answer(operation: Operation) -> _Answer:
+        return function(Instruction(0, operation))
+
+    @wraps(function)
+    def known(instruction: Instruction) -> _Answer:
+        return answer(instruction.operation)
+
+    return known
 
 
 @lru_cache(maxsize=4096)
-def _address_of(operand: str) -> int | None:
+def _address_in(operand: str) -> int | None:
     match = _TARGET.search(operand)
     return int(match[1], 16) if match else None
 
 
 def with_addresses_moved(operation: Operation, base: int, distance: int) -> Operation:
     """Return an operation with the addresses that it names moved, of code that was read at a base of 2^40 or more."""
-    operands = tuple(_moved_operand(operand, base, distance) for operand in operation.operands)
-    return operation_of(operation.opcode, operands, operation.predicate)
+    operands = []
+    for operand in operation.operands:
+        address = _address_in(operand)
+        if address is not None and address >= base // 2:
+            operands.append(operand[: operand.rindex("0x")] + hex(address + distance))
+        else:
+            operands.append(operand)
+    return operation_of(operation.opcode, tuple(operands), operation.predicate)
 
 
 def names_address(operation: Operation, base: int) -> bool:
@@ -140,52 +134,22 @@ def names_address(operation: Operation, base: int) -> bool:
     return operation.name in _NAME_ADDRESSES and with_addresses_moved(operation, base, 1) is not operation
 
 
-def _moved_operand(operand: str, base: int, distance: int) -> str:
-    match = _TARGET.search(operand)
-    number = int(match[1], 16) if match else 0
-    return operand[: match.start()] + hex(number + distance) if match and number >= base // 2 else operand
-
-
 def parse_sass(text: str) -> tuple[Instruction, ...]:
-    """Read the output of `nvdisasm --binary`, whose jumps name addresses."""
-    return tuple(_instructions(text))
+    """Parse the output of `nvdisasm --binary`, whose jumps name addresses."""
+    instructions = (instruction_of(sass, int(address, 16)) for address, sass in _LINE.findall(text))
+    return tuple(filter(None, instructions))
 
 
 def instruction_of(sass: str, address: int = 0) -> Instruction | None:
-    """Read one instruction as a report has it, `@!P0 LDG.E R2, [R4]`; None for other text."""
-    return next(_instructions(f"/*{address:x}*/ {sass};"), None)
-
-
-def without_padding(code: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
-    """Return code without what compilers fill up its end with: NOPs, behind a branch to itself that nothing reaches."""
-    end = len(code)
-    while end and code[end - 1].name == "NOP":
-        end -= 1
-    if end > 1 and _waits_forever(code[end - 1]) and _leaves(code[end - 2]):
-        end -= 1
-    return code[:end]
-
-
-def _waits_forever(instruction: Instruction) -> bool:
-    return instruction.name == "BRA" and instruction.predicate is None and instruction.target == instruction.address
-
-
-def _leaves(instruction: Instruction) -> bool:
-    """Return whether the next instruction is only reached by a jump."""
-    return instruction.predicate is None and instruction.name in _LEAVE and len(instruction.operands) < 2
-
-
-def _instructions(text: str) -> Iterator[Instruction]:
-    for address, sass in _LINE.findall(text):
-        operation = _operation(sass)
-        if operation is not None:
-            yield Instruction.at(int(address, 16), operation)
+    """Parse one instruction of a report, `@!P0 LDG.E R2, [R4]`; None for other text."""
+    operation = _operation(sass)
+    return Instruction(address, operation) if operation is not None else None
 
 
 @lru_cache(maxsize=1 << 15)
 def _operation(sass: str) -> Operation | None:
     """Take an instruction apart; code repeats itself."""
-    match = _TEXT.fullmatch(sass)
+    match = _TEXT.fullmatch(sass.partition(";")[0].strip())
     if match is None:
         return None
     operands = tuple(part.strip() for part in match["operands"].split(",") if part.strip())

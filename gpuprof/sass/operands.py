@@ -1,123 +1,193 @@
-"""Which registers and predicates an instruction writes and reads, and whether a factor is known to be zero."""
+"""The operands of an instruction: which registers and predicates it reads and writes, and the terms of addresses.
+
+Rather too many registers are written than too few: of an opcode that is not known, all from the first that it names.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 
-from gpuprof.sass.instruction import Instruction, Operation
+from gpuprof.sass.instruction import Instruction, once_for_each_operation
+from gpuprof.sass.requests import registers_moved
 
-_REGISTER = re.compile(r"U?R\d+")
-_READ = re.compile(r"\bU?[RP]\d+")
+_NAMED = re.compile(r"\bU?[RP]\d+")
 _NUMBERED = re.compile(r"(U?[RP])(\d+)")
-_REGISTER_OPERAND = re.compile(r"U?R(?:\d+|Z)")
-_PREDICATE_OPERAND = re.compile(r"U?P(?:\d+|T)")
-_ZERO = re.compile(r"[-|~!]*(?:U?RZ|SRZ|0|0x0)(?:\.\w+)?\|?")
-_WRITES_NOTHING = re.compile(r"^(?:ST|STG|STS|STL|STSM|RED|REDG|BAR|BRA)\b")
-_COMPARES = re.compile(r"^(?:U?PLOP3|\w*SETP2?)\b")
-_RESULT, _TWO_PREDICATES, _REGISTER_PAIR = re.compile("P?RP?|P?R?"), re.compile("P{0,2}"), re.compile("RR")
+_REGISTER_OR_PREDICATE = re.compile(r"U?(?:R(?:\d+|Z)|P(?:\d+|T))")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]$")
 _TERM = re.compile(r"(?P<register>U?R(?:\d+|Z))(?P<kinds>(?:\.64|\.U32|\.X\d+)*)|(?P<number>-?(?:0x[0-9a-f]+|\d+))")
-_MOVES = {"MOV", "UMOV", "IMAD", "HFMA2", "CS2R"}
-_TWO_REGISTERS = re.compile(r"^LD\w*\.(?:\w+\.)*ENL2\.256\b")
-"""A load of 32 bytes writes two groups of four registers: `LDG.E.ENL2.256 R8, R4, desc[UR6][R2.64]`."""
-_WIDTHS = (
-    (re.compile(r"\.(?:128|256)(?:\.|$)|^[DHIQOB]G?MMA\b|^LDSM\b.*\.4(?:\.|$)"), 4),
-    (
-        re.compile(
-            r"\.64(?:\.|$)|\.WIDE(?:\.|$)|^CS2U?R$|^D(?:FMA|MUL|ADD)\b|^LDSM\b.*\.2(?:\.|$)"
-            r"|^F2F\.F64\b|^ATOMG?S?\b.*\.F64\b"
-        ),
-        2,
-    ),
-)
 
-
+_LANE_BY_LANE = {
+    *("BMSK", "BREV", "DADD", "DFMA", "DMNMX", "DMUL", "DSETP", "F2F", "F2FP", "F2I", "F2IP", "FADD", "FCHK", "FFMA"),
+    *("FLO", "FMNMX", "FMNMX3", "FMUL", "FRND", "FSEL", "FSET", "FSETP", "HADD2", "HFMA2", "HMNMX2", "HMUL2", "HSET2"),
+    *("HSETP2", "I2F", "I2FP", "I2I", "I2IP", "IABS", "IADD", "IADD3", "IDP", "IMAD", "IMNMX", "ISETP", "LEA", "LOP3"),
+    *("MOV", "MUFU", "PLOP3", "POPC", "PRMT", "SEL", "SGXT", "SHF", "VABSDIFF", "VABSDIFF4", "VIADD", "VIADDMNMX"),
+    *("VIMNMX", "VIMNMX3"),
+}
+LANE_BY_LANE = _LANE_BY_LANE | {f"U{name}" for name in _LANE_BY_LANE}
+"""Opcodes whose result in a lane follows from their sources in that lane alone."""
+_KNOWN = LANE_BY_LANE | {
+    *("B2R", "BMOV", "CREDUX", "CS2R", "CS2UR", "ELECT", "FADD2", "FFMA2", "FMUL2", "LDC", "LDCU", "LEPC", "MATCH"),
+    *("MOVM", "P2R", "QSPC", "R2P", "R2UR", "REDUX", "S2R", "S2UR", "SHFL", "ULDC", "UP2UR", "UR2UP", "VOTE", "VOTEU"),
+}
+_WRITES_NOTHING = {
+    *("BAR", "BPT", "BRA", "BREAK", "BRX", "BRXU", "BSSY", "BSYNC", "CALL", "CCTL", "CCTLL", "DEPBAR", "ERRBAR"),
+    *("EXIT", "JMP", "JMX", "KILL", "LDGDEPBAR", "MEMBAR", "NANOSLEEP", "NOP", "PMTRIG", "RET", "WARPSYNC", "YIELD"),
+}
+_MATRIX = re.compile(r"[BDHIOQ]MMA")
+_OF_WARPGROUP = re.compile(r"[BHIQ]GMMA\.(?:\w+\.)*64x(\d{1,3})x\d{1,3}\b")
+"""wgmma: 64 rows of so many columns, of 4 bytes at most, over the 128 threads of a warpgroup (PTX ISA, wgmma)."""
+_CONVERSIONS = {"F2I": {"S64", "U64"}, "I2F": {"F64"}, "I2I": {"S64", "U64"}}
+"""The types of two registers that a conversion can give."""
+_WRITE_ONE = {"MUFU", "SHF", "USHF"}
+"""SHF.L.U64.HI shifts two registers, and writes one of them; MUFU.RCP64H gives the upper word alone."""
+_WRITE_TWO = {"DADD", "DFMA", "DMNMX", "DMUL", "FADD2", "FFMA2", "FMUL2", "LEPC"}
+_READS_TWO = re.compile(r"(?!U?SHF|F2F\.F64|MUFU).*64|D")
+_WIDE_ADDEND = re.compile(r"U?IMAD\..*(?:WIDE|HI)")
+_WRITTEN_KINDS = re.compile(r"P{0,2}RP{0,2}|P?")
+"""Perhaps predicates, then a register, then the predicates of carries; R: a register, P: a predicate."""
+_WRITTEN_BY = {
+    **dict.fromkeys(("DSETP", "FCHK", "FSETP", "HSETP2", "ISETP", "PLOP3"), re.compile("P{0,2}")),
+    **dict.fromkeys(("VOTE", "VOTEU"), re.compile("RP|P?")),
+}
+_COUNTS = {"R": 255, "UR": 255, "P": 7, "UP": 7}
 _KEPT = 1 << 16
 """Operands that were read once need not be read again: code repeats itself."""
 
 
+# Written and read
+
+
+@once_for_each_operation
 def written(instruction: Instruction) -> tuple[str, ...]:
-    """Return the registers and predicates that an instruction writes, as many registers as it is wide."""
-    return _written(instruction.operation)
+    """Return the registers and predicates that may have another value after an instruction."""
+    if instruction.idle or instruction.name in _WRITES_NOTHING:
+        return ()
+    if instruction.operands[:1] in {("PR",), ("UPR",)}:
+        kind = instruction.operands[0].removesuffix("R")
+        return tuple(f"{kind}{number}" for number in range(_COUNTS[kind]))
+    operands = _destinations(instruction)
+    count = _registers_written(instruction)
+    if count is None:
+        operands = _leading(instruction)
+        count = _COUNTS["R"]
+    names: dict[str, None] = {}
+    for operand in operands:
+        names.update(dict.fromkeys(_from(operand, count)))
+    return tuple(names)
 
 
-@lru_cache(maxsize=_KEPT)
-def _written(operation: Operation) -> tuple[str, ...]:
-    destinations = operation.operands[: _destinations(operation)]
-    return tuple(name for operand in destinations for name in registers_of(operand, operation.opcode))
+@once_for_each_operation
+def sources(instruction: Instruction) -> tuple[str, ...]:
+    """Return the operands that are read."""
+    return instruction.operands[len(_destinations(instruction)) :]
+
+
+@once_for_each_operation
+def registers_read(instruction: Instruction) -> tuple[str, ...]:
+    """Return the registers and predicates that are read, of wide values all; those of the guard are left out."""
+    read = sources(instruction)
+    names: dict[str, None] = {}
+    for operand in read:
+        count = _words_read(instruction, operand, is_addend=operand in read[2:3])
+        for name in named(operand):
+            names.update(dict.fromkeys(_from(name, count)))
+    return tuple(names)
+
+
+def waits_for(instruction: Instruction, before: Instruction) -> bool:
+    """Return whether an instruction reads what `before` wrote."""
+    return not set(written(before)).isdisjoint((*registers_read(instruction), *named(instruction.predicate or "")))
+
+
+def _destinations(instruction: Instruction) -> Sequence[str]:
+    """Return the first operands, which are written."""
+    if instruction.name in _WRITES_NOTHING:
+        return ()
+    operands = _leading(instruction)
+    if registers_moved(instruction) is not None:
+        return operands
+    pattern = _WRITTEN_BY.get(instruction.name.removeprefix("U"), _WRITTEN_KINDS)
+    kinds = "".join("P" if "P" in operand else "R" for operand in operands)
+    match = pattern.match(kinds)
+    return operands[: match.end()] if match else ()
+
+
+def _leading(instruction: Instruction) -> Sequence[str]:
+    """Return the first operands as far as they are registers and predicates, of which at most three are written."""
+    return tuple(takewhile(_REGISTER_OR_PREDICATE.fullmatch, instruction.operands[:3]))
+
+
+def _registers_written(instruction: Instruction) -> int | None:
+    """Return how many registers an instruction writes from the first of a destination; None if its opcode is unknown.
+
+    mma.sync: 16 rows of 8 columns of 4 bytes at most over 32 lanes; FP64 has 8 bytes, and Volta's HMMA.884 a tile for
+    each quarter of the warp (PTX ISA, mma).
+    """
+    moved = registers_moved(instruction)
+    if moved is not None:
+        return moved
+    if _MATRIX.fullmatch(instruction.name):
+        return 8 if instruction.name == "DMMA" or instruction.is_a("HMMA.884") else 4
+    of_warpgroup = _OF_WARPGROUP.match(instruction.opcode)
+    if of_warpgroup is not None:
+        return int(of_warpgroup[1]) // 2
+    if instruction.name not in _KNOWN:
+        return None
+    if ".128" in instruction.opcode:
+        return 4
+    return 2 if _writes_two(instruction) else 1
+
+
+def _writes_two(instruction: Instruction) -> bool:
+    """Return whether a result may be of two registers; a conversion names its type first, or leaves it out.
+
+    F2F.F32.F64 and F2I.F64.TRUNC give one, I2F.F64 and F2I.U64 two.
+    """
+    if instruction.name == "F2F":
+        return instruction.is_a("F2F.F64")
+    if instruction.name in _CONVERSIONS:
+        return not _CONVERSIONS[instruction.name].isdisjoint(instruction.opcode.split("."))
+    if instruction.name in _WRITE_ONE:
+        return False
+    is_wide = "64" in instruction.opcode or ".WIDE" in instruction.opcode
+    return is_wide or instruction.name in _WRITE_TWO or instruction.opcode in {"CS2R", "CS2UR"}
+
+
+def _words_read(instruction: Instruction, operand: str, *, is_addend: bool) -> int:
+    """Return how many registers are read from the first that an operand names, at most."""
+    moved = registers_moved(instruction)
+    if moved is not None:
+        return moved if "[" not in operand else 1
+    if _WIDE_ADDEND.match(instruction.opcode):
+        return 2 if is_addend else 1
+    return 2 if _READS_TWO.match(instruction.opcode) else 1
+
+
+def _from(operand: str, count: int) -> list[str]:
+    """Return so many registers from the one that an operand is; a predicate as it is; nothing of other operands."""
+    match = _NUMBERED.fullmatch(operand)
+    if match is None:
+        return []
+    kind, first = match[1], int(match[2])
+    last = first + (1 if kind.endswith("P") else count)
+    return [f"{kind}{number}" for number in range(first, min(last, _COUNTS[kind]))]
+
+
+# Parts of operands
 
 
 @lru_cache(maxsize=_KEPT)
 def named(operand: str) -> tuple[str, ...]:
     """Return the registers and predicates that an operand names: `R2` and `UR4` of `desc[UR4][R2.64]`."""
-    return tuple(_READ.findall(operand))
-
-
-def registers_of(operand: str, opcode: str) -> tuple[str, ...]:
-    """Return the registers of an operand, as many as the instruction is wide; a predicate as it is."""
-    kind, number = numbered(operand)
-    width = _width(opcode)
-    if width == 1 or kind.endswith("P"):
-        return (operand,) if kind else ()
-    return tuple(f"{kind}{number + index}" for index in range(width)) if kind else ()
-
-
-@lru_cache(maxsize=_KEPT)
-def numbered(operand: str) -> tuple[str, int]:
-    """Return the kind and number of a register or predicate, ("UR", 4); no kind for other operands."""
-    match = _NUMBERED.fullmatch(operand)
-    return (match[1], int(match[2])) if match else ("", 0)
-
-
-@lru_cache(maxsize=_KEPT)
-def _width(opcode: str) -> int:
-    """Return how many registers an instruction writes for each that it names."""
-    return next((width for pattern, width in _WIDTHS if pattern.search(opcode)), 1)
-
-
-@lru_cache(maxsize=_KEPT)
-def _destinations(operation: Operation) -> int:
-    """Return how many operands, from the first, are written.
-
-    A comparison writes two predicates; else there may be a predicate, then a register, then the predicate of a carry.
-    """
-    pattern = _written_kinds(operation.opcode)
-    match = pattern.match("".join(map(_kind, operation.operands[:3]))) if pattern is not None else None
-    return match.end() if match is not None else 0
-
-
-@lru_cache(maxsize=_KEPT)
-def _written_kinds(opcode: str) -> re.Pattern[str] | None:
-    """Return which kinds of operands, from the first, an instruction writes; None: nothing."""
-    if _WRITES_NOTHING.match(opcode):
-        return None
-    if _COMPARES.match(opcode):
-        return _TWO_PREDICATES
-    return _REGISTER_PAIR if _TWO_REGISTERS.match(opcode) else _RESULT
-
-
-@lru_cache(maxsize=_KEPT)
-def _kind(operand: str) -> str:
-    if _REGISTER_OPERAND.fullmatch(operand):
-        return "R"
-    return "P" if _PREDICATE_OPERAND.fullmatch(operand) else "-"
-
-
-def sources(instruction: Instruction) -> tuple[str, ...]:
-    """Return the operands that are read."""
-    return _sources(instruction.operation)
-
-
-@lru_cache(maxsize=_KEPT)
-def _sources(operation: Operation) -> tuple[str, ...]:
-    return operation.operands[_destinations(operation) :]
+    return tuple(_NAMED.findall(operand))
 
 
 class AddressTerm(NamedTuple):
-    """What is added up to an address: a register with how it is read, such as `64`, `U32` or `X4`, or a number."""
+    """A term of an address: a number, or a register with how it is read, such as `64`, `U32` or `X4`."""
 
     register: str | None
     kinds: tuple[str, ...]
@@ -130,91 +200,12 @@ def address_terms(operand: str) -> tuple[AddressTerm, ...] | None:
     match = _BRACKETS.search(operand)
     if match is None:
         return None
-    parts = match[1].replace("+-", "-").replace("-", "+-").split("+")
-    terms = [_TERM.fullmatch(part) for part in parts if part]
-    known = [term for term in terms if term is not None]
-    if len(known) < len(terms):
-        return None
-    return tuple(
-        AddressTerm(term["register"], tuple((term["kinds"] or "").split(".")[1:]), int(term["number"] or "0", 0))
-        for term in known
-    )
-
-
-def waits_for(instruction: Instruction, before: Instruction) -> bool:
-    """Return whether an instruction reads what `before` wrote."""
-    return not _read(instruction).isdisjoint(written(before))
-
-
-def _read(instruction: Instruction) -> set[str]:
-    return {name for operand in (*sources(instruction), instruction.predicate or "") for name in _READ.findall(operand)}
-
-
-def early_waits(opcodes: Sequence[str], loop: Sequence[Instruction]) -> int:
-    """Count the results of these instructions that are read before the last of them is issued."""
-    indices = [index for index, instruction in enumerate(loop) if any(instruction.is_a(opcode) for opcode in opcodes)]
-    return read_by(opcodes, loop[indices[0] : indices[-1] + 1]) if indices else 0
-
-
-def read_by(opcodes: Sequence[str], code: Sequence[Instruction]) -> int:
-    """Count the results of these instructions that are read in straight code behind them."""
-    pending: dict[str, int] = {}
-    read: set[int] = set()
-    for index, instruction in enumerate(code):
-        read |= {pending[name] for name in _read(instruction) if name in pending}
-        for name in written(instruction):
-            pending.pop(name, None)
-            if any(instruction.is_a(opcode) for opcode in opcodes):
-                pending[name] = index
-    return len(read)
-
-
-def carried(opcode: str, loop: Sequence[Instruction]) -> int:
-    """Count the independent chains: instructions that read what one of them wrote in the iteration before."""
-    wrote: dict[str, int] = {}
-    for instruction in loop:
-        _note_writes(instruction, instruction.is_a(opcode), 0, wrote)
-    chains = 0
-    for instruction in loop:
-        if instruction.is_a(opcode):
-            chains += any(wrote.get(name) == 0 for name in _read(instruction))
-        _note_writes(instruction, instruction.is_a(opcode), 1, wrote)
-    return chains
-
-
-def _note_writes(instruction: Instruction, counts: bool, iteration: int, wrote: dict[str, int]) -> None:
-    """Note in which iteration of the loop registers were written by instructions that count."""
-    for name in written(instruction):
-        wrote.pop(name, None)
-        if counts:
-            wrote[name] = iteration
-
-
-def zero_factors(opcode: str, loop: Sequence[Instruction], before: Sequence[Instruction]) -> int:
-    """Count the multiply instructions of a loop with a factor that is zero: RZ, or a register that was set to zero.
-
-    The factors are the first two sources. `before` is the code in front of the loop. A register holds zero if the last
-    that wrote it, in this iteration of the loop, else in the one before, else in front of the loop, set it to zero.
-    """
-    zeros: set[str] = set()
-    for instruction in (*before, *loop):
-        _track_zeros(instruction, zeros)
-    count = 0
-    for instruction in loop:
-        count += instruction.is_a(opcode) and any(_is_zero(factor, zeros) for factor in sources(instruction)[:2])
-        _track_zeros(instruction, zeros)
-    return count
-
-
-def _track_zeros(instruction: Instruction, zeros: set[str]) -> None:
-    """Bring the set of registers that hold zero up to date."""
-    names = written(instruction)
-    if instruction.name in _MOVES and all(_ZERO.fullmatch(source) for source in sources(instruction)):
-        zeros.update(names)
-    else:
-        zeros.difference_update(names)
-
-
-def _is_zero(factor: str, zeros: set[str]) -> bool:
-    register = _REGISTER.search(factor)
-    return _ZERO.fullmatch(factor) is not None or (register is not None and register[0] in zeros)
+    terms = []
+    for part in match[1].replace("+-", "-").replace("-", "+-").split("+"):
+        term = _TERM.fullmatch(part)
+        if term is not None:
+            kinds = tuple((term["kinds"] or "").split(".")[1:])
+            terms.append(AddressTerm(term["register"], kinds, int(term["number"] or "0", 0)))
+        elif part:
+            return None
+    return tuple(terms)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
 
-from gpuprof.sass.instruction import Instruction, Operation
+from gpuprof.sass.instruction import Instruction, once_for_each_operation
 from gpuprof.units import WARP_THREADS as LANES
 
 Space = Literal["global", "shared", "local", "generic"]
@@ -35,7 +34,7 @@ _REQUESTS: dict[str, tuple[RequestKind, tuple[Space, ...]]] = {
 _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "F64": 8, "U64": 8, "S64": 8, "128": 16, "256": 32}
 _VECTOR = re.compile(r"B?F(\d{1,3})x(\d{1,3})")
 _WIDEST = 32
-_MATRICES = re.compile(r"^(?:LDSM|STSM)\.16\.MT?88(?:\.([24]))?$")
+_MATRICES = re.compile(r"(?:LDSM|STSM)\.16\.MT?88(?:\.([24]))?")
 _MATRIX_NAMES = {"LDSM", "STSM"}
 _ROW_BYTES = 16
 
@@ -57,21 +56,17 @@ class LaneRequest(Struct, frozen=True):
 
 def requests(instruction: Instruction) -> tuple[LaneRequest, ...]:
     """Return what a memory instruction asks for; nothing for others, and for those that never run."""
-    return _requests(instruction.operation) if instruction.name in _REQUESTS else ()
+    return _requests(instruction) if instruction.name in _REQUESTS else ()
 
 
-@lru_cache(maxsize=1 << 16)
-def _requests(operation: Operation) -> tuple[LaneRequest, ...]:
-    instruction = Instruction.at(0, operation)
+@once_for_each_operation
+def _requests(instruction: Instruction) -> tuple[LaneRequest, ...]:
     if instruction.idle:
         return ()
     kind, spaces = _REQUESTS[instruction.name]
     places = [operand for operand in instruction.operands if "[" in operand and not operand.startswith("c[")]
-    width = width_bytes(instruction)
-    return tuple(
-        LaneRequest(space, kind, width, operand=operand, lanes=_lanes(instruction))
-        for space, operand in zip(spaces, places, strict=False)
-    )
+    width, lanes = width_bytes(instruction), _lanes(instruction)
+    return tuple(LaneRequest(space, kind, width, place, lanes) for space, place in zip(spaces, places, strict=False))
 
 
 def width_bytes(instruction: Instruction) -> int:
@@ -87,8 +82,13 @@ def width_bytes(instruction: Instruction) -> int:
     return 4
 
 
-def registers_filled(instruction: Instruction) -> int:
-    """Return how many registers a load fills from each that it names, at most; 32 bytes fill two groups of four."""
+def registers_moved(instruction: Instruction) -> int | None:
+    """Return how many registers a memory instruction moves for each that it names, at most; None for other ones.
+
+    32 bytes are in two groups of four.
+    """
+    if instruction.name not in _REQUESTS:
+        return None
     if instruction.name in _MATRIX_NAMES:
         return _matrices(instruction) or 4
     return min(4, -(-width_bytes(instruction) // 4))
@@ -101,5 +101,5 @@ def _lanes(instruction: Instruction) -> int:
 
 def _matrices(instruction: Instruction) -> int:
     """Return how many matrices LDSM or STSM moves; 0: its form is not known."""
-    match = _MATRICES.match(instruction.opcode)
+    match = _MATRICES.fullmatch(instruction.opcode)
     return int(match[1] or "1") if match else 0

@@ -264,33 +264,40 @@ def _notes(sentences: Iterable[str]) -> Iterator[Block]:
 
 
 def gate_blocks(
-    gate: Gate | None, kernels: Mapping[int, str], targets: Mapping[int, str] | None = None, *, are_folded: bool = False
+    gate: Gate | None,
+    kernels: Mapping[int, str],
+    targets: Mapping[int, str] | None = None,
+    *,
+    whole: str = "the run",
+    are_folded: bool = False,
 ) -> Iterator[Block]:
     """Yield the result and all checks that are not simply ok, those that fail first; without `targets` a few.
 
-    `kernels` are labels by id. If checks `are_folded`, those that do not fail are folded away if they are many.
+    `kernels` are labels by id, `whole` is that of no kernel. If checks `are_folded`, those that do not fail are folded
+    away if they are many.
     """
     if gate is None:
         return
     yield Note(gate_text(gate), "good" if gate.passed else "bad")
     labels = {kernel: cut_middle(label, _LIMIT_LENGTH) for kernel, label in kernels.items()}
     checks = sorted(gate.checks, key=lambda check: not gate.fails(check))
-    rows = [_check_row(check, labels, targets) for check in checks]
+    rows = [_check_row(check, labels, targets, whole) for check in checks]
     most = _BRIEF_CHECKS if targets is None else len(rows)
     if are_folded:
         most = max(_PAGE_CHECKS, sum(map(gate.fails, checks)))
     shown, rest = tuple(rows[:most]), tuple(rows[most:])
-    more = counted(len(rest), "more check")
-    if rest and not are_folded:
-        shown += (("", Cell(f"… and {more}: -v shows all", "muted")),)
     if shown:
         yield Facts(shown)
     if rest:
-        yield Fold(more, (Facts(rest if are_folded else rest[:_MOST_CHECKS]),))
+        more = counted(len(rest), "more check")
+        short = f"… and {more}: -v shows all"
+        yield Fold(more, (Facts(rest if are_folded else rest[:_MOST_CHECKS]),), short=short)
 
 
-def _check_row(check: GateCheck, labels: Mapping[int, str], targets: Mapping[int, str] | None) -> tuple[str, Inline]:
-    whose = "the run, " if check.pattern is None else ""
+def _check_row(
+    check: GateCheck, labels: Mapping[int, str], targets: Mapping[int, str] | None, whole: str
+) -> tuple[str, Inline]:
+    whose = f"{whole}, " if check.pattern is None else ""
     href = ""
     if check.kernel is not None:
         whose = f"{labels.get(check.kernel, check.kernel)}, "

@@ -254,13 +254,14 @@ class Command(Struct, frozen=True):
 class Fold(Struct, frozen=True):
     """Blocks behind a title: the page folds them unless `open`, other media show them in the full form only.
 
-    With an `anchor` it is a section of its own that others link to.
+    With an `anchor` it is a section of its own that others link to. `short` is what the short form has in its place.
     """
 
     title: Inline
     blocks: tuple[Block, ...]
     open: bool = False
     anchor: str = ""
+    short: str = ""
 
 
 Block = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpuprof.review.alike import FoundIn, KernelGroup, SharedFinding, grouped_kernels, shared_findings
 from gpuprof.review.contract import Review
 from gpuprof.units import counted
 from gpuprof.views.document import (
@@ -26,6 +25,7 @@ from gpuprof.views.document import (
 from gpuprof.views.kernel import finding_anchor
 from gpuprof.views.options import WriteOptions
 from gpuprof.views.review_changes import review_changes
+from gpuprof.views.review_groups import FoundIn, KernelGroup, SharedFinding, grouped_kernels, shared_findings
 from gpuprof.views.review_kernel import code_finding, code_section, section_anchor
 from gpuprof.views.review_table import review_table
 from gpuprof.words.file_names import file_name

@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 from gpuprof.comparison.finding_changes import source_line
-from gpuprof.review.alike import kernel_labels
 from gpuprof.review.contract import BuildChange, CodeChange, Review
 from gpuprof.text import cut_middle
 from gpuprof.units import counted
 from gpuprof.views.document import Block, Cell, Column, Heading, Inline, Note, Table
+from gpuprof.views.review_groups import FILES, kernel_labels
 from gpuprof.words.comparison_values import change_text, count_name, side_texts
 from gpuprof.words.file_names import file_name
 from gpuprof.words.review_gate import line_text
@@ -30,16 +30,16 @@ _COLUMNS = (
 
 def review_changes(review: Review, targets: Mapping[int, str] | None = None) -> Iterator[Block]:
     """Yield the gate and the changes of a review; `targets` are anchors of its kernels by id, if it has some."""
+    labels = kernel_labels(review.kernels)
     if review.gate is not None:
         from gpuprof.views.comparison import gate_blocks
 
-        yield from gate_blocks(review.gate, kernel_labels(review.kernels), targets)
+        yield from gate_blocks(review.gate, labels, targets, whole=FILES)
     changes = review.changes
     if changes is None:
         return
     base = short_list([file_name(file) for file in changes.files], _MOST_NAMES)
     yield Heading(f"Changes against {base}", anchor="changes")
-    labels = kernel_labels(review.kernels)
     rows = [tuple(_rows(change, labels, targets or {})) for change in changes.kernels]
     if any(rows):
         yield Table("Changes", _COLUMNS, tuple(itertools.chain(*rows)))

@@ -9,17 +9,6 @@ from msgspec.structs import astuple, replace
 
 from gpuprof.model.recorded import dims_text
 from gpuprof.model.session import Finding as CodeFinding
-from gpuprof.review.alike import (
-    FoundIn,
-    KernelGroup,
-    Variant,
-    costliest,
-    is_costly,
-    request_cost,
-    same_accesses,
-    same_memory,
-    same_places,
-)
 from gpuprof.review.contract import CodeAccess, ReviewedKernel
 from gpuprof.text import cut_middle
 from gpuprof.units import WARP_THREADS, counted, significant
@@ -38,6 +27,15 @@ from gpuprof.views.document import (
     filled,
 )
 from gpuprof.views.kernel import finding_block
+from gpuprof.views.review_groups import (
+    FoundIn,
+    KernelGroup,
+    Variant,
+    costliest,
+    same_accesses,
+    same_memory,
+    same_places,
+)
 from gpuprof.words.file_names import file_name
 from gpuprof.words.review_values import (
     NOT_KNOWN,
@@ -193,7 +191,7 @@ def _quantities(kernel: ReviewedKernel) -> Iterator[tuple[str, str]]:
 def _memory(kernel: ReviewedKernel, most: int) -> Iterator[Block]:
     costly: Counter[int | None] = Counter()
     for access in kernel.accesses:
-        costly[access.loop] += is_costly(access)
+        costly[access.loop] += access.is_costly
     loops = []
     for loop in kernel.loops[:most]:
         place = code_place(loop.file, loop.line, loop.start)
@@ -230,13 +228,13 @@ def _access_row(
     accesses: Sequence[CodeAccess], depths: Mapping[int | None, int], reasons: Mapping[str, str]
 ) -> tuple[Inline, ...]:
     access = accesses[0]
-    cost = request_cost(access)
+    cost = access.cost
     unit = "wavefront" if access.space == "shared" else "sector"
     needed = access.needed_per_request
     times = f" ×{len(accesses)}" if len(accesses) > 1 else ""
     opcodes = ", ".join(dict.fromkeys(each.opcode for each in accesses))
     stride = access.lane_stride_bytes if access.space != "local" else None
-    tone: Tone = "warning" if is_costly(access) else ""
+    tone: Tone = "warning" if access.is_costly else ""
     return (
         Cell(code_place(access.file, access.line, access.offset), tone, order=access.offset),
         Cell(f"0x{access.offset:x}" if access.file is not None else "", code=True),

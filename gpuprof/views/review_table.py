@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from gpuprof.model.recorded import configuration_text
-from gpuprof.review.alike import KernelGroup, Variant, same_resources
 from gpuprof.review.contract import SpillCount
 from gpuprof.units import counted, format_percent
 from gpuprof.views.document import Cell, Column, Inline, Table, filled
 from gpuprof.views.kernel import finding_anchor
+from gpuprof.views.review_groups import KernelGroup, Variant, same_resources
 from gpuprof.views.review_kernel import section_anchor, variant_names
 from gpuprof.words.review_values import bytes_text, left_out, limit_text, range_text, shared_text
 from gpuprof.words.sentences import joined_by

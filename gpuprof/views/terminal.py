@@ -133,6 +133,7 @@ class Terminal:
             if not lines:
                 continue
             close = isinstance(previous, self._close) and isinstance(block, self._close)
+            close = close or (self._short and isinstance(block, doc.Fold) and not block.open)
             if previous is not None and not close and not isinstance(previous, doc.Heading):
                 yield Text()
             yield from lines
@@ -338,7 +339,7 @@ class Terminal:
     @render.register
     def _(self, block: doc.Fold) -> Lines:
         if self._short and not block.open:
-            return []
+            return self._wrapped(block.short, "dim")
         return [*self._wrapped(block.title, "bold"), *self.lines(block.blocks)]
 
     def _labelled(self, rows: Sequence[tuple[doc.Inline, doc.Inline]]) -> Lines:

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from gpuprof.characterize.gates.chains import carried, early_waits, read_by, zero_factors
 from gpuprof.characterize.probes.probe import Assignment, Count, GateRules
-from gpuprof.sass.flow.loops import Loop, find_loops, jumping_calls
+from gpuprof.sass.flow.graph import Loop, find_loops, flow_of
 from gpuprof.sass.instruction import Instruction
-from gpuprof.sass.operands import carried, early_waits, read_by, waits_for, zero_factors
+from gpuprof.sass.operands import waits_for
 
 GateStatus = Literal["pass", "fail", "emulated", "unsupported"]
 
@@ -38,7 +39,7 @@ def judge(rules: GateRules, assignment: Assignment, code: Sequence[Instruction],
     meant = (rules.emulated_by if emulated else rules.required) or ()
     problems = [
         *_miscounted(meant, assignment, loop, rules.within),
-        *_unwanted(rules, loop, jumping_calls(code)),
+        *_unwanted(rules, loop, flow_of(code).jumps),
         *_zeros(rules, code, place),
         *_broken_chains(rules, loop),
         *_early_waits(rules, loop),

@@ -29,6 +29,7 @@ from gpuprof.model.product_names import (
 )
 from gpuprof.model.sass_opcodes import matrix_opcode
 from gpuprof.model.torch_ranges import product_size
+from gpuprof.sass.instruction import instruction_of
 from gpuprof.sass.patterns.outer_products import outer_products
 
 FUSED_SHARE = percent("fused-share", 80.0)
@@ -206,7 +207,8 @@ def _path_and_evidence(facts: KernelFacts) -> tuple[str | None, str]:
     library = plain_library_type(name)
     if library is not None:
         return library, "by-library"
-    in_code = outer_products((item.sass, item.counts.get(EXECUTED, 0.0)) for item in facts.code.instructions)
+    code = facts.code.instructions
+    in_code = outer_products((instruction_of(item.sass), item.counts.get(EXECUTED, 0.0)) for item in code)
     if in_code is not None and OUTER_PRODUCTS.is_reached(in_code.share):
         return in_code.path, "by-code"
     path = _busiest_type(facts)

@@ -9,8 +9,7 @@ from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.facts.divergence import divergent_branches
 from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.instruction import Instruction
-from gpuprof.sass.operands import named, sources
-from gpuprof.sass.writes import LANE_BY_LANE
+from gpuprof.sass.operands import LANE_BY_LANE, named, sources
 
 _OF_ALL_THREADS = ("0x0",)
 """The operands of __syncthreads: barrier 0, without a number of threads."""

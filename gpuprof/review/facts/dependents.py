@@ -89,4 +89,4 @@ def registers_read(operation: Operation) -> frozenset[str]:
 @lru_cache(maxsize=1 << 14)
 def names_read(operation: Operation) -> frozenset[str]:
     """Return the registers and predicates that the operands name, without the guard."""
-    return frozenset(name for operand in sources(Instruction.at(0, operation)) for name in named(operand))
+    return frozenset(name for operand in sources(Instruction(0, operation)) for name in named(operand))

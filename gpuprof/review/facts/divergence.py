@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gpuprof.sass.flow.graph import ControlFlowGraph, graph_of
 from gpuprof.sass.instruction import JUMPS, Instruction
-from gpuprof.sass.operands import named, sources
-from gpuprof.sass.writes import may_write
+from gpuprof.sass.operands import named, sources, written
 
 _INDEX = ("SR_TID", "SR_LANE", "SR_EQMASK", "SR_LTMASK", "SR_LEMASK", "SR_GTMASK", "SR_GEMASK", "SR_VIRTID")
 _MOST_VISITS = 24
@@ -54,7 +53,7 @@ def _end(graph: ControlFlowGraph, number: int, begin: DivergentRegisters) -> Div
 
 def _execute(instruction: Instruction, held: set[str]) -> None:
     """Note the results of an instruction: they differ between threads if something that it reads does."""
-    names = may_write(instruction)
+    names = written(instruction)
     if differs(instruction, held):
         held.update(names)
     elif instruction.predicate is None:

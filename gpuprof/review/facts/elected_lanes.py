@@ -32,7 +32,7 @@ def _guards(addresses: KernelAddresses, item: LaneAddress) -> Iterator[RegisterP
     block = item.block
     seen = {block}
     while len(seen) < _MOST_FOLLOWED:
-        block = sums.branches.dominators.get(block, block)
+        block = sums.graph.dominators.get(block, block)
         if block in seen:
             return
         seen.add(block)

@@ -13,7 +13,7 @@ from gpuprof.diagnose.facts.code import FP64_SEEDS
 from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.facts.dependents import FP64_OPCODES, names_read, registers_read
 from gpuprof.sass.instruction import Instruction
-from gpuprof.sass.operands import named, registers_of, sources, written
+from gpuprof.sass.operands import named, sources, written
 
 _FROM_FLOAT = re.compile(r"^F2F\.(?:\w+\.)*F64\.(?:F32|F16|BF16)\b")
 _FROM_INTEGER = re.compile(r"^I2F(?:P)?\.(?:\w+\.)*F64\b")
@@ -132,7 +132,7 @@ class _Walk:
                 self.values[name] = first
 
     def _write(self, instruction: Instruction, value: Fp64Chain | None) -> None:
-        self.values.update(dict.fromkeys(_results(instruction), value))
+        self.values.update(dict.fromkeys(written(instruction), value))
 
     def _reads_data(self, instruction: Instruction) -> bool:
         """Return whether it reads a register whose value is neither of a chain nor a constant."""
@@ -148,13 +148,6 @@ class _Walk:
 
 def _widens(instruction: Instruction) -> bool:
     return bool(_FROM_FLOAT.match(instruction.opcode) or _FROM_INTEGER.match(instruction.opcode))
-
-
-def _results(instruction: Instruction) -> Sequence[str]:
-    """Return the registers and predicates that it writes; both registers of an FP64 number."""
-    if _widens(instruction) and instruction.operands:
-        return registers_of(instruction.operands[0], "DADD")
-    return written(instruction)
 
 
 def _sets_constant(instruction: Instruction) -> bool:
@@ -183,7 +176,7 @@ def _read_before_written(loop: Sequence[Instruction]) -> set[str]:
     read_first: set[str] = set()
     results: set[str] = set()
     for instruction in loop:
-        names = _results(instruction)
+        names = written(instruction)
         if instruction.name in FP64_OPCODES:
             read_first |= registers_read(instruction.operation) - written_before
             results.update(names)

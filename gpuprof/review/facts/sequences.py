@@ -16,7 +16,7 @@ from gpuprof.diagnose.facts.code import FP64_SEEDS
 from gpuprof.review.code import KernelCode
 from gpuprof.review.facts.dependents import dependents, is_last_step, names_read, quotient_parts
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
-from gpuprof.sass.flow.loops import jumping_calls
+from gpuprof.sass.flow.graph import flow_of
 from gpuprof.sass.instruction import JUMPS, Instruction, Operation
 from gpuprof.sass.operands import named
 
@@ -101,7 +101,7 @@ def _called_code(body: KernelCode) -> Sequence[range]:
     """Return the offsets of the compiler's functions; without names, of all code from the first called one on."""
     if body.functions or not body.has_any(["CALL"]):
         return body.library
-    jumps = jumping_calls(body.code)
+    jumps = flow_of(body.code).jumps
     calls = [item for item in body.named("CALL") if item.address not in jumps]
     targets = [item.target for item in calls if item.target is not None and item.target > item.address]
     return [range(min(targets), body.code[-1].address + INSTRUCTION_BYTES)] if targets else []

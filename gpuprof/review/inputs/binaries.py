@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gpuprof.errors import DamagedInput, EnvironmentProblem, InputError
-from gpuprof.review.inputs.chosen import KernelChoice, fitting, module_of_cubin
+from gpuprof.errors import DamagedInput, InputError
+from gpuprof.review.inputs.chosen import fitting, module_of_cubin
 from gpuprof.review.inputs.ptx import compiled_ptx
+from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.targets import compiles_for
 from gpuprof.review.kernel import InputModule
-from gpuprof.sass.binary.fatbin import FatEntry, fatbin_entries
-from gpuprof.sass.binary.host_binary import DeviceCode, device_code
-from gpuprof.sass.tools.cuobjdump import cubin_of, find_cuobjdump, ptx_of
+from gpuprof.sass.binary.fatbin import FatEntry, containers
+from gpuprof.sass.binary.host_binary import device_code
 
 _ENTRY_POINT = re.compile(rb"^[^\S\n]*(?:\.(?:visible|weak|extern)[^\S\n]+)*\.entry\b", re.MULTILINE)
 
 
-def binary_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[InputModule]:
+def binary_modules(path: Path, name: str, request: ReviewRequest) -> Iterator[InputModule]:
     """Yield the code of a binary that is asked for. Raises InputError if it has none, DamagedInput for a broken one.
 
     If code for an architecture is missing, all other code is yielded, too, without kernels.
@@ -27,29 +27,16 @@ def binary_modules(path: Path, name: str, choice: KernelChoice) -> Iterator[Inpu
         for code in device_code(path):
             origin = f"{name}[{code.member}]" if code.member else name
             if code.form == "cubin":
-                yield module_of_cubin(code.part.read(), origin, choice)
+                yield module_of_cubin(bytes(code.part), origin, request)
                 continue
-            for entries in _sources(code):
-                yield from _of_source(entries, origin, choice, name)
+            for entries in containers(code.part):
+                yield from _of_source(entries, origin, request, name)
     except DamagedInput as error:
         named = error.message.startswith(name)
         raise DamagedInput(error.message if named else f"{name}: {error.message}", error.hint) from error
 
 
-def _sources(code: DeviceCode) -> Iterator[list[FatEntry]]:
-    """Yield the code of each source file, for several architectures: entries of one container lie side by side."""
-    entries: list[FatEntry] = []
-    for entry in fatbin_entries(code.part):
-        last = entries[-1] if entries else None
-        if last is not None and entry.header.start not in (last.header.start, last.stored.start + last.stored.size):
-            yield entries
-            entries = []
-        entries.append(entry)
-    if entries:
-        yield entries
-
-
-def _of_source(entries: list[FatEntry], origin: str, choice: KernelChoice, name: str) -> Iterator[InputModule]:
+def _of_source(entries: Sequence[FatEntry], origin: str, request: ReviewRequest, name: str) -> Iterator[InputModule]:
     """Yield the code of one source that is asked for; PTX is compiled only if there is no machine code."""
     sass = [entry for entry in entries if entry.kind == "sass"]
     ptx = [entry for entry in entries if entry.kind == "ptx"]
@@ -57,54 +44,41 @@ def _of_source(entries: list[FatEntry], origin: str, choice: KernelChoice, name:
     if not sass and not ptx and any(entry.kind == "lto" for entry in entries):
         raise InputError(f"{origin} has code for link-time optimisation only", "check the program that is linked of it")
     available = [entry.target for entry in sass]
-    newest = tuple(entry.target.replace("compute_", "sm_") for entry in ptx[:1])
-    targets = choice.targets or (newest if not sass else tuple(available))
-    taken = {fitting(wanted, available) for wanted in targets}
-    complete = bool(choice.targets) and all(wanted in available for wanted in targets)
+    newest = [entry.target.replace("compute_", "sm_") for entry in ptx[:1]]
+    fits = {wanted: fitting(wanted, available) for wanted in request.targets or available or newest}
+    is_complete = bool(request.targets) and all(wanted == fit for wanted, fit in fits.items())
     kernels = 0
     for entry in sass:
-        if entry.target in taken or not complete:
-            others = [wanted for wanted in targets if fitting(wanted, available) == entry.target != wanted]
+        is_wanted = entry.target in fits.values()
+        if is_wanted or not is_complete:
+            others = [wanted for wanted, fit in fits.items() if fit == entry.target != wanted]
             notes = (
                 f"{name}: has no code for {wanted}; a GPU of that runs its code for {entry.target}" for wanted in others
             )
-            module = _unpacked(entry, origin, choice, notes=tuple(notes), wanted=entry.target in taken)
+            module = module_of_cubin(entry.content(), origin, request, notes=tuple(notes), wanted=is_wanted)
             kernels = module.holds
             yield module
+    if is_complete:
+        return
     rest: dict[str, InputModule] = {}
-    if not complete and (sass or choice.targets):
+    if sass or request.targets:
         rest = {entry.target: _not_compiled(entry, origin, kernels) for entry in ptx}
-    for wanted in targets:
-        fit = [entry for entry in ptx if compiles_for(entry.target, wanted)]
-        if fit and fitting(wanted, available) is None:
-            module = _compiled(fit[0], origin, wanted, choice, name, kernels)
+    for wanted, fit in fits.items():
+        compiling = [entry for entry in ptx if compiles_for(entry.target, wanted)]
+        if compiling and fit is None:
+            module = _compiled(compiling[0], origin, wanted, request, name, kernels)
             rest[module.target] = module
     yield from rest.values()
 
 
-def _unpacked(
-    entry: FatEntry, origin: str, choice: KernelChoice, *, notes: tuple[str, ...], wanted: bool
+def _compiled(
+    entry: FatEntry, origin: str, wanted: str, request: ReviewRequest, name: str, kernels: int
 ) -> InputModule:
-    """Return the code of an entry; without kernels if it is for an architecture that cuobjdump no longer knows."""
-    tool = find_cuobjdump() if entry.compressed else None
-    try:
-        cubin = cubin_of(entry)
-    except EnvironmentProblem as error:
-        if tool is None:
-            raise
-        left_out = f"{origin}: {error.message}"
-        return InputModule(
-            origin=origin, target=entry.target, form="sass", holds=0, kernels=(), notes=(*notes, left_out)
-        )
-    tools = (str(tool),) if tool is not None else ()
-    return module_of_cubin(cubin, origin, choice, tools=tools, notes=notes, wanted=wanted)
-
-
-def _compiled(entry: FatEntry, origin: str, wanted: str, choice: KernelChoice, name: str, kernels: int) -> InputModule:
     """Return PTX compiled for an architecture without machine code; the PTX itself if it does not compile."""
     note = f"{name}: has no code for {wanted}; its PTX for {entry.target} was compiled as a driver would"
     try:
-        return compiled_ptx(ptx_of(entry), f"{origin} ({entry.target})", wanted, choice, origin=origin, notes=(note,))
+        ptx = entry.content().rstrip(b"\0")
+        return compiled_ptx(ptx, f"{origin} ({entry.target})", wanted, request, origin=origin, notes=(note,))
     except InputError as error:
         return _not_compiled(entry, origin, kernels, error.message)
 

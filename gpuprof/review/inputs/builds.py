@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -32,19 +32,19 @@ _FLAGS = {
     )},
 }  # fmt: skip
 """Options without a value, by their name without dashes, and how nvcc calls them."""
-_VALUED = {
-    **dict.fromkeys(("D", "define-macro"), "defines"),
-    **dict.fromkeys(("U", "undefine-macro"), "undefine-macro"),
-    **dict.fromkeys(("I", "include-path"), "folders"),
-    **dict.fromkeys(("isystem", "system-include"), "isystem"),
-    **dict.fromkeys(("arch", "gpu-architecture", "cuda-gpu-arch", "offload-arch"), "targets"),
-    **dict.fromkeys(("code", "gpu-code", "gencode", "generate-code"), "codes"),
-    **dict.fromkeys(("include", "pre-include"), "include"),
-    **dict.fromkeys(("Xptxas", "ptxas-options", "Xcuda-ptxas"), "assembler"),
-    **dict.fromkeys(("maxrregcount", "ftz", "prec-div", "prec-sqrt", "fmad"), "numbers"),
-    **dict.fromkeys(("rdc", "relocatable-device-code"), "numbers"),
-    "std": "standard",
+_MACROS = {"D": "-D", "define-macro": "-D", "U": "--undefine-macro=", "undefine-macro": "--undefine-macro="}
+_FILES = {
+    **dict.fromkeys(("I", "include-path"), "--include-path="),
+    **dict.fromkeys(("isystem", "system-include"), "-isystem="),
+    **dict.fromkeys(("include", "pre-include"), "-include="),
 }
+"""Options whose value is a folder or a file, from the folder of the command."""
+_NUMBERS = frozenset(("maxrregcount", "ftz", "prec-div", "prec-sqrt", "fmad", "rdc", "relocatable-device-code"))
+_ARCHITECTURES = frozenset(("arch", "gpu-architecture", "cuda-gpu-arch", "offload-arch"))
+_CODES = frozenset(("code", "gpu-code", "gencode", "generate-code"))
+"""Options that name the machine code to write, and count for more than those."""
+_ASSEMBLER_OPTIONS = frozenset(("Xptxas", "ptxas-options", "Xcuda-ptxas"))
+_VALUED = _MACROS.keys() | _FILES.keys() | _NUMBERS | _ARCHITECTURES | _CODES | _ASSEMBLER_OPTIONS | {"std"}
 _RESPONSES = ("optf", "options-file")
 _FOR_OTHERS = re.compile(r"-X\w+|--(?:compiler|linker|archive|nvlink|fatbinary|cudafe)-options|-M[FTQ]|-o|-ccbin")
 """Options whose value may look like one for device code, and is not."""
@@ -99,43 +99,43 @@ def builds_of(database: str, pattern: str | None) -> Mapping[str, tuple[Build, .
 
 
 def _build(arguments: Sequence[str], folder: Path) -> Build:
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    flags: list[str] = []
+    architectures: list[str] = []
+    codes: list[str] = []
+    standard = None
     words = _words(arguments, folder)
     for word in words:
         name, value = _named(word)
         if name in _FLAGS:
-            found["flags"].append(_FLAGS[name])
+            flags.append(_FLAGS[name])
         elif name in _VALUED:
             value = next(words, "") if value is None else value
-            _add(found, _VALUED[name], name, value, folder)
+            if name == "std":
+                standard = value.replace("gnu++", "c++")
+            elif name in _ARCHITECTURES:
+                architectures += _targets(value)
+            elif name in _CODES:
+                codes += _targets(value.rpartition("code=")[2])
+            else:
+                flags += _flags(name, value, folder)
         elif _FOR_OTHERS.fullmatch(word):
             next(words, "")
-    return Build(
-        targets=tuple(dict.fromkeys(found["codes"] or found["targets"])),
-        defines=tuple(found["defines"]),
-        include_folders=tuple(dict.fromkeys(found["folders"])),
-        standard=next(reversed(found["standard"]), None),
-        flags=tuple(found["flags"]),
-    )
+    return Build(tuple(dict.fromkeys(codes or architectures)), standard, tuple(flags))
 
 
-def _add(found: Mapping[str, list[str]], kind: str, name: str, value: str, folder: Path) -> None:
-    flags = found["flags"]
-    if kind == "folders":
-        found[kind].append(os.path.normpath(folder / value))
-    elif kind in {"codes", "targets"}:
-        code = value.rpartition("code=")[2]
-        found[kind] += _MACHINE_CODE.findall(code) or [f"sm{number}" for number in _OTHER_CODE.findall(code)]
-    elif kind in {"include", "isystem"}:
-        flags.append(f"-{kind}={os.path.normpath(folder / value)}")
-    elif kind == "assembler":
-        flags += [f"-Xptxas={text}" for text in value.split(",") if _ASSEMBLER.fullmatch(text)]
-    elif kind == "undefine-macro":
-        flags.append(f"--{kind}={value}")
-    elif kind == "numbers":
-        flags += [f"-{name}={value}"] if value.isalnum() else []
-    else:
-        found[kind].append(value.replace("gnu++", "c++") if kind == "standard" else value)
+def _targets(code: str) -> list[str]:
+    return _MACHINE_CODE.findall(code) or [f"sm{number}" for number in _OTHER_CODE.findall(code)]
+
+
+def _flags(name: str, value: str, folder: Path) -> list[str]:
+    """Return an option with a value as nvcc takes it, paths absolute; nothing for a value that it cannot have."""
+    if name in _MACROS:
+        return [_MACROS[name] + value]
+    if name in _FILES:
+        return [_FILES[name] + os.path.normpath(folder / value)]
+    if name in _ASSEMBLER_OPTIONS:
+        return [f"-Xptxas={text}" for text in value.split(",") if _ASSEMBLER.fullmatch(text)]
+    return [f"-{name}={value}"] if value.isalnum() else []
 
 
 def _words(arguments: Sequence[str], folder: Path) -> Iterator[str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from gpuprof.errors import DamagedInput
-from gpuprof.model.kernel_match import KernelPattern
 from gpuprof.model.recorded import Dim3, dims_text
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.targets import runs_on
@@ -15,53 +14,15 @@ from gpuprof.sass.binary.cubin import CubinKernel, read_cubin
 from gpuprof.sass.binary.debug_arguments import DebugArgument, debug_arguments
 from gpuprof.sass.tools.demangle import demangled
 
-NAMES_LISTED = 5
-
-
-@dataclass(slots=True)
-class KernelChoice:
-    """The kernels to review. `names` collects the names that were tried, for errors."""
-
-    request: ReviewRequest
-    pattern: KernelPattern | None
-    names: dict[str, None] = field(default_factory=dict)
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """Return the architectures that are asked for; none if nobody says."""
-        return self.request.targets
-
-    def takes(self, mangled: str, name: str) -> bool:
-        """Return whether a kernel is asked for by name; one by number is chosen among all."""
-        if len(self.names) <= NAMES_LISTED:
-            self.names.setdefault(name)
-        if self.pattern is None or self.pattern.regex is None:
-            return True
-        with self.request.in_time():
-            return self.pattern.fits(mangled, name)
-
-    def takes_target(self, target: str, available: Sequence[str]) -> bool:
-        """Return whether code for a target is asked for, in a file with code for the `available` ones.
-
-        An architecture that the file does not have takes the newest code that runs on it.
-        """
-        return not self.targets or any(target == fitting(wanted, available) for wanted in self.targets)
-
-
-def fitting(wanted: str, available: Sequence[str]) -> str | None:
-    """Return the target of the code that a chip runs: its own, else the newest that runs on it; None if none does."""
-    if wanted in available:
-        return wanted
-    running = [target for target in available if runs_on(target, wanted)]
-    return max(running, key=lambda target: (int(target.strip("sm_af")), target), default=None)
+_UNKNOWN = KnownLaunch()
 
 
 def module_of_cubin(
     data: bytes,
     origin: str,
-    choice: KernelChoice,
+    request: ReviewRequest,
     *,
-    shape: KnownLaunch | None = None,
+    shape: KnownLaunch = _UNKNOWN,
     tools: tuple[str, ...] = (),
     notes: tuple[str, ...] = (),
     wanted: bool | None = None,
@@ -76,19 +37,19 @@ def module_of_cubin(
     except DamagedInput as error:
         raise DamagedInput(f"{origin}: {error.message}", error.hint) from error
     if wanted is None:
-        wanted = choice.takes_target(cubin.target, [cubin.target])
+        wanted = is_target_chosen(request, cubin.target, [cubin.target])
     names = demangled([kernel.mangled for kernel in cubin.kernels]) if wanted else {}
-    debug = debug_arguments(data) if b".debug_info" in data else {}
+    debug = debug_arguments(data, names) if b".debug_info" in data else {}
     kernels = []
     for kernel in cubin.kernels if wanted else ():
-        name = names.get(kernel.mangled, kernel.mangled)
-        if choice.takes(kernel.mangled, name):
-            compiled = compiled_kernel(kernel, name, cubin.target, data, origin=origin, choice=choice, shape=shape)
+        name = names[kernel.mangled]
+        if is_name_chosen(request, kernel.mangled, name):
+            compiled = compiled_kernel(kernel, name, cubin.target, data, origin=origin, request=request, shape=shape)
             kernels.append(with_names(compiled, debug.get(kernel.mangled, ())))
     if cubin.relocatable:
         notes += (
             f"{origin}: not linked (-rdc=true): what kernels call in other files may need more registers, stack and "
-            "shared memory than is told here; the linked program has the whole",
+            "shared memory than is given here; the linked program has the whole",
         )
     return InputModule(
         origin=origin,
@@ -96,9 +57,34 @@ def module_of_cubin(
         form="sass",
         holds=len(cubin.kernels),
         kernels=tuple(kernels),
+        names=tuple(names.values()),
         tools=tools,
         notes=notes,
     )
+
+
+def is_name_chosen(request: ReviewRequest, mangled: str, name: str) -> bool:
+    """Return whether a kernel is asked for by name; one by number is chosen among all."""
+    if request.kernel is None or request.kernel.regex is None:
+        return True
+    with request.in_time():
+        return request.kernel.fits(mangled, name)
+
+
+def is_target_chosen(request: ReviewRequest, target: str, available: Sequence[str]) -> bool:
+    """Return whether code for a target is asked for, in a file with code for the `available` ones.
+
+    An architecture that the file does not have takes the newest code that runs on it.
+    """
+    return not request.targets or any(target == fitting(wanted, available) for wanted in request.targets)
+
+
+def fitting(wanted: str, available: Sequence[str]) -> str | None:
+    """Return the target of the code that a chip runs: its own, else the newest that runs on it; None if none does."""
+    if wanted in available:
+        return wanted
+    running = [target for target in available if runs_on(target, wanted)]
+    return max(running, key=lambda target: (int(target.strip("sm_af")), target), default=None)
 
 
 def with_names(kernel: CompiledKernel, debug: Sequence[DebugArgument]) -> CompiledKernel:
@@ -106,12 +92,13 @@ def with_names(kernel: CompiledKernel, debug: Sequence[DebugArgument]) -> Compil
     sizes = [parameter.size_bytes for parameter in kernel.kernel.parameters]
     if not debug or [argument.size_bytes for argument in debug] != sizes:
         return kernel
-    members = tuple(
-        ArgumentPart(ordinal, *member, argument.name)
-        for ordinal, argument in enumerate(debug)
-        for member in argument.members
-    )
-    return replace(kernel, argument_names=tuple(argument.name for argument in debug), members=members)
+    return replace(kernel, argument_names=tuple(argument.name for argument in debug), members=tuple(_members(debug)))
+
+
+def _members(debug: Sequence[DebugArgument]) -> Iterator[ArgumentPart]:
+    for ordinal, argument in enumerate(debug):
+        for member in argument.members:
+            yield ArgumentPart(ordinal, *member, argument.name)
 
 
 def compiled_kernel(
@@ -121,14 +108,12 @@ def compiled_kernel(
     data: bytes,
     *,
     origin: str,
-    choice: KernelChoice,
-    shape: KnownLaunch | None = None,
+    request: ReviewRequest,
+    shape: KnownLaunch,
 ) -> CompiledKernel:
     """Return a kernel with its launch: as the file says it, else as the user does, else as the code asks for it."""
-    known = shape or KnownLaunch()
-    asked = choice.request
-    block, why = _block(kernel, known.block, asked.block)
-    dynamic = known.dynamic_shared_bytes
+    block, why = _block(kernel, shape.block, request.block)
+    dynamic = shape.dynamic_shared_bytes
     return CompiledKernel(
         name=name,
         target=target,
@@ -137,10 +122,10 @@ def compiled_kernel(
         kernel=kernel,
         shape=KnownLaunch(
             block=block,
-            grid=known.grid or asked.grid,
-            dynamic_shared_bytes=dynamic if dynamic is not None else asked.dynamic_shared_bytes,
+            grid=shape.grid or request.grid,
+            dynamic_shared_bytes=dynamic if dynamic is not None else request.dynamic_shared_bytes,
         ),
-        notes=(f"--block {dims_text(asked.block)} is not applied: {why}",) if why and asked.block else (),
+        notes=(f"--block {dims_text(request.block)} is not applied: {why}",) if why and request.block else (),
     )
 
 

@@ -5,29 +5,26 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from gpuprof.errors import EnvironmentProblem, GpuprofError, InputError, UsageError
-from gpuprof.model.kernel_match import kernel_pattern
-from gpuprof.model.recorded import dims_text
+from gpuprof.model.recorded import Dim3, dims_text
 from gpuprof.read.identify import Look, is_packed, is_report, unzipped
 from gpuprof.read.plain_file import PlainFile, known_as, plain_file
 from gpuprof.review.inputs.arguments import with_arguments
 from gpuprof.review.inputs.binaries import binary_modules
-from gpuprof.review.inputs.chosen import NAMES_LISTED, KernelChoice
 from gpuprof.review.inputs.file_bytes import head_of
 from gpuprof.review.inputs.ptx import is_ptx, ptx_modules
 from gpuprof.review.inputs.request import READS, Build, ReviewRequest
 from gpuprof.review.inputs.sources import source_modules
-from gpuprof.review.inputs.triton import triton_module, triton_modules
-from gpuprof.review.kernel import NO_CODE_HINT, CompiledKernel, InputModule
+from gpuprof.review.inputs.triton import cubin_modules, triton_modules
+from gpuprof.review.kernel import CompiledKernel, InputModule
 from gpuprof.sass.binary.host_binary import binary_kind
 from gpuprof.sass.tools.programs import LimitReached
-from gpuprof.units import counted
 
 _HEAD_BYTES = 2**16
+_NAMES_LISTED = 5
 _CUDA = re.compile(rb"\b__(?:global|device)__\b|\bcuda_runtime\.h\b")
 _SOURCES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp")
 _PACKED = (".whl", ".zip", ".gz", ".tgz", ".zst", ".xz", ".bz2")
@@ -44,7 +41,7 @@ _OTHERS: tuple[tuple[tuple[str, ...], str, str], ...] = (
 
 Refused = tuple[str, GpuprofError]
 """A file that cannot be reviewed, and why."""
-_Reader = Callable[[Path, str, KernelChoice], Iterable[InputModule]]
+_Reader = Callable[[Path, str, ReviewRequest], Iterable[InputModule]]
 
 
 def modules_of(request: ReviewRequest, left_out: list[Refused] | None = None) -> tuple[InputModule, ...]:
@@ -53,32 +50,27 @@ def modules_of(request: ReviewRequest, left_out: list[Refused] | None = None) ->
     `left_out`, if it is given, gets the files that cannot be read, and the sources that cannot be compiled for an
     architecture, if others can.
     """
-    choice = KernelChoice(request, kernel_pattern(request.kernel, "--kernel") if request.kernel is not None else None)
     modules: list[InputModule] = []
     refused: list[Refused] = []
-    with ExitStack() as stack:
-        files: list[tuple[PlainFile, _Reader]] = []
-        for name in request.files:
-            try:
-                file = stack.enter_context(plain_file(name, _is_packed, salvage=request.salvage))
-                files.append((file, _reader(file)))
-            except InputError as error:
-                refused.append((known_as(name), error))
-        if not refused:
-            _check_options(request, [reader for _, reader in files])
-        for file, reader in files:
-            parts = _parts(file, reader, choice)
-            for part in parts:
-                try:
-                    modules += _modules(file, reader, part)
-                except (InputError, EnvironmentProblem, UsageError) as error:
-                    if isinstance(error, UsageError) and len(parts) == 1 and file.name not in request.builds:
-                        raise
-                    refused.append((file.name, error))
+    readers: list[_Reader] = []
+    for name in request.files:
+        try:
+            with plain_file(name, _is_packed, salvage=request.salvage) as file:
+                reader = _reader(file)
+                readers.append(reader)
+                for part in _parts(file, reader, request):
+                    try:
+                        modules += _modules(file, reader, part)
+                    except (InputError, EnvironmentProblem, UsageError) as error:
+                        refused.append((file.name, error))
+        except InputError as error:
+            refused.append((known_as(name), error))
+    if not refused:
+        _check_options(request, readers)
     if refused and (left_out is None or not modules):
         raise refused[0][1]
     try:
-        chosen = _chosen(modules, choice)
+        chosen = _chosen(modules, request)
     except GpuprofError as error:
         # The kernel may be in the files that cannot be read.
         raise (refused[0][1] if refused else error) from None
@@ -102,25 +94,21 @@ def _check_options(request: ReviewRequest, readers: Sequence[_Reader]) -> None:
         )
 
 
-def _parts(file: PlainFile, reader: _Reader, choice: KernelChoice) -> Sequence[KernelChoice]:
+def _parts(file: PlainFile, reader: _Reader, request: ReviewRequest) -> Sequence[ReviewRequest]:
     """Return the ways in which a file is to be compiled: by build, and by architecture."""
-    requests = [choice.request]
-    if reader is source_modules:
-        builds = choice.request.builds.get(file.name, (Build(),))
-        requests = [choice.request.built_as(build).built_as(choice.request.torch or Build()) for build in builds]
-    if reader in (source_modules, ptx_modules):
-        requests = [part for request in requests for part in _by_target(request)]
-    return [replace(choice, request=request) for request in requests]
+    if reader not in (source_modules, ptx_modules):
+        return [request]
+    parts = []
+    for build in request.builds.get(file.name, (Build(),)):
+        built = request.built_as(build).built_as(request.torch or Build())
+        parts += [replace(built, targets=(target,)) for target in built.targets] or [built]
+    return parts
 
 
-def _by_target(request: ReviewRequest) -> Sequence[ReviewRequest]:
-    return [replace(request, targets=(target,)) for target in request.targets] or [request]
-
-
-def _modules(file: PlainFile, reader: _Reader, choice: KernelChoice) -> list[InputModule]:
+def _modules(file: PlainFile, reader: _Reader, request: ReviewRequest) -> list[InputModule]:
     with file.named():
         try:
-            modules = list(reader(file.path, file.name, choice))
+            modules = list(reader(file.path, file.name, request))
         except LimitReached as error:
             raise InputError(f"{file.name}: {error.message}", error.hint) from error
     if file.damage is not None and modules:
@@ -142,7 +130,7 @@ def _reader(file: PlainFile) -> _Reader:
         return _report
     kind = binary_kind(look.head)
     if kind is not None:
-        return _cubin if kind == "cubin" else binary_modules
+        return cubin_modules if kind == "cubin" else binary_modules
     if is_ptx(look.head) or name.endswith(".ptx"):
         return ptx_modules
     for suffixes, what, hint in _OTHERS:
@@ -156,20 +144,16 @@ def _reader(file: PlainFile) -> _Reader:
     raise InputError(f"{file.name} is {what}", READS)
 
 
-def _report(path: Path, name: str, choice: KernelChoice) -> Iterable[InputModule]:
+def _report(path: Path, name: str, request: ReviewRequest) -> Iterable[InputModule]:
     from gpuprof.review.inputs.reports import report_modules
 
-    return report_modules(path, name, choice)
+    return report_modules(path, name, request)
 
 
-def _cubin(path: Path, name: str, choice: KernelChoice) -> Iterable[InputModule]:
-    return [triton_module(path, name, choice)]
-
-
-def _chosen(modules: Sequence[InputModule], choice: KernelChoice) -> tuple[InputModule, ...]:
-    """Return the modules with the kernels that are asked for. Raises UsageError and InputError if there is none."""
+def _chosen(modules: Sequence[InputModule], request: ReviewRequest) -> tuple[InputModule, ...]:
+    """Return the modules with the kernels that are asked for. Raises UsageError if there is none."""
     kernels = [kernel for module in modules for kernel in module.kernels]
-    number = choice.pattern.number if choice.pattern is not None else None
+    number = request.kernel.number if request.kernel is not None else None
     if number is not None:
         if number >= len(kernels):
             last = f"--kernel #{number}: the last kernel is #{len(kernels) - 1}"
@@ -180,37 +164,31 @@ def _chosen(modules: Sequence[InputModule], choice: KernelChoice) -> tuple[Input
             for module in modules
         ]
     if kernels:
-        _check_kernels(kernels, choice.request)
+        _check_block(kernels, request.block)
     else:
-        _check_names(modules, choice)
-    return with_arguments(modules, choice.request.arguments)
+        _check_names(modules, request)
+    return with_arguments(modules, request.arguments)
 
 
-def _check_names(modules: Sequence[InputModule], choice: KernelChoice) -> None:
+def _check_names(modules: Sequence[InputModule], request: ReviewRequest) -> None:
     """Raise UsageError if a name or an architecture was asked for that is not there."""
-    if choice.pattern is not None and choice.names:
-        names = [f"{name:.100}" for name in choice.names]
-        more = " and more" if len(names) > NAMES_LISTED else ""
-        listed = "; ".join(names[:NAMES_LISTED])
-        raise UsageError(f"no kernel matches {choice.pattern.text!r:.80}", f"there are: {listed}{more}")
+    names = list(dict.fromkeys(f"{name:.100}" for module in modules for name in module.names))
+    if request.kernel is not None and names:
+        more = " and more" if len(names) > _NAMES_LISTED else ""
+        listed = "; ".join(names[:_NAMES_LISTED])
+        raise UsageError(f"no kernel matches {request.kernel.text!r:.80}", f"there are: {listed}{more}")
     targets = sorted({module.target for module in modules if module.holds})
-    if choice.targets and targets and not any(module.form == "ptx" for module in modules):
+    if request.targets and targets and not any(module.form == "ptx" for module in modules):
         raise UsageError(
-            f"there is no code that runs on {', '.join(choice.targets)}", f"there is code for {', '.join(targets)}"
+            f"there is no code that runs on {', '.join(request.targets)}", f"there is code for {', '.join(targets)}"
         )
 
 
-def _check_kernels(kernels: Sequence[CompiledKernel], request: ReviewRequest) -> None:
-    """Raise UsageError for a block that fits no kernel, InputError if no kernel has machine code."""
-    block = request.block
+def _check_block(kernels: Sequence[CompiledKernel], block: Dim3 | None) -> None:
+    """Raise UsageError for a block that fits no kernel."""
     if block is not None and not any(kernel.shape.block == block for kernel in kernels):
         why = kernels[0].notes[-1].partition(": ")[2]
         raise UsageError(
             f"--block {dims_text(block)} fits no kernel, such as {kernels[0].name:.100}: {why}",
             "leave --block out, or choose kernels by --kernel",
         )
-    if not any(kernel.has_code for kernel in kernels):
-        names = ", ".join(dict.fromkeys(f"{kernel.origin:.100}" for kernel in kernels))
-        number = counted(len({kernel.name for kernel in kernels}), "kernel")
-        place = "report" if kernels[0].launch is not None else "file"
-        raise InputError(f"{names}: {number}: no machine code in the {place}, nothing could be reviewed", NO_CODE_HINT)

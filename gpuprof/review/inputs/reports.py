@@ -2,127 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
 
 from gpuprof.errors import DamagedInput, InputError
-from gpuprof.model.groups import by_key
 from gpuprof.model.recorded import EmbeddedProgram, Launch, Report
 from gpuprof.read.ncu_rep import read_ncu_rep
-from gpuprof.review.inputs.chosen import KernelChoice, compiled_kernel
+from gpuprof.review.inputs.chosen import compiled_kernel, is_name_chosen, is_target_chosen
+from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.inputs.targets import target_named
 from gpuprof.review.kernel import NO_CODE_HINT, CompiledKernel, InputModule, KnownLaunch
-from gpuprof.sass.binary.cubin import CubinKernel, read_cubin
+from gpuprof.sass.binary.cubin import Cubin, CubinKernel, read_cubin
 from gpuprof.units import counted
 
 _REGISTERS = "launch__registers_per_thread"
 _STATIC_SHARED = "launch__shared_mem_per_block_static"
 _DYNAMIC_SHARED = "launch__shared_mem_per_block_dynamic"
-_MOST_NAMED = 5
-_Kernels = tuple[str, Mapping[str, CubinKernel]]
-"""The target of a cubin, and its kernels by their symbols."""
+_UNKNOWN_TARGET = "sm_?"
 
 
-def report_modules(path: Path, origin: str, choice: KernelChoice) -> Iterator[InputModule]:
+def report_modules(path: Path, origin: str, request: ReviewRequest) -> Iterator[InputModule]:
     """Yield the code of a report's launches in their order, by architecture; launches without code, as recorded.
 
-    Raises InputError if the report cannot be read.
+    Raises InputError if the report cannot be read, or has no kernel.
     """
-    report = read_ncu_rep(path, salvage=choice.request.salvage)
-    kernels, bare = _kernels(report, origin, choice)
+    report = read_ncu_rep(path, salvage=request.salvage)
+    kernels = list(_kernels(report, origin, request))
     if not kernels:
-        raise InputError(
-            f"{origin}: none of its {len(report.launches)} launches has code that can be read"
-            + (f": {next(iter(bare))}" if bare else ""),
-            NO_CODE_HINT,
-        )
+        raise InputError(f"{origin}: none of its {len(report.launches)} launches is a kernel", NO_CODE_HINT)
     notes = tuple(f"{origin}: {warning}" for warning in report.warnings)
-    notes += tuple(
-        f"{origin}: {counted(len(names), 'launch', 'es')} left out ({_listed(names)}): {why}"
-        for why, names in bare.items()
-    )
+    others = len(report.launches) - len(kernels)
+    if others:
+        notes += (f"{origin}: {counted(others, 'launch', 'es')} left out: graphs and ranges are no kernels",)
     there = list(dict.fromkeys(kernel.target for kernel in kernels))
     for target, group in groupby(kernels, key=lambda kernel: kernel.target):
         launches = list(group)
-        wanted = choice.takes_target(target, there)
+        wanted = launches if is_target_chosen(request, target, there) else []
         yield InputModule(
             origin=origin,
             target=target,
             form="sass",
             holds=len(launches),
-            kernels=tuple(kernel for kernel in launches if wanted and choice.takes(kernel.kernel.mangled, kernel.name)),
+            kernels=tuple(kernel for kernel in wanted if is_name_chosen(request, kernel.kernel.mangled, kernel.name)),
+            names=tuple(kernel.name for kernel in wanted),
             tools=(f"ncu {report.tool_version}",) if report.tool_version else (),
             notes=notes,
         )
         notes = ()
 
 
-def _listed(names: Sequence[str]) -> str:
-    """Name kernels, each once."""
-    each = list(dict.fromkeys(f"{name:.60}" for name in names))
-    more = f" and {len(each) - _MOST_NAMED} more" if len(each) > _MOST_NAMED else ""
-    return ", ".join(each[:_MOST_NAMED]) + more
-
-
-def _kernels(report: Report, origin: str, choice: KernelChoice) -> tuple[list[CompiledKernel], dict[str, list[str]]]:
-    """Return the kernels of the launches, and the names of those that are none, by why they are none.
-
-    A kernel without code has its recorded resources.
-    """
-    read = cache(_kernels_of)
-    kernels: list[CompiledKernel] = []
-    bare: list[tuple[str, str]] = []
+def _kernels(report: Report, origin: str, request: ReviewRequest) -> Iterator[CompiledKernel]:
+    """Yield the kernels of the launches; one without code has its recorded resources."""
+    read = cache(read_cubin)
     for number, launch in enumerate(report.launches):
         if launch.kind != "kernel":
-            bare.append((f"a {launch.kind:.40} is not a kernel", launch.name or launch.demangled))
             continue
-        program = launch.details.program()
-        code = _code(program, read)
-        why = code if isinstance(code, str) else None
-        target, kernel = _recorded(report, launch) if isinstance(code, str) else code
-        if target is None:
-            bare.append((why or "", launch.name or launch.demangled))
-            continue
-        cubin = program.cubin if program is not None and why is None else b""
-        name = launch.demangled or kernel.mangled
+        code = _code(launch.details.program(), read)
+        if isinstance(code, str):
+            bare = code
+            data = b""
+            target, kernel = _recorded(report, launch)
+        else:
+            bare = None
+            data, target, kernel = code
         shape = KnownLaunch(block=launch.block, grid=launch.grid, dynamic_shared_bytes=_whole(launch, _DYNAMIC_SHARED))
-        compiled = compiled_kernel(kernel, name, target, cubin, origin=origin, choice=choice, shape=shape)
-        kernels.append(replace(compiled, launch=number, bare=why))
-    return kernels, by_key(bare)
+        name = launch.demangled or kernel.mangled
+        compiled = compiled_kernel(kernel, name, target, data, origin=origin, request=request, shape=shape)
+        yield replace(compiled, launch=number, bare=bare)
 
 
-def _code(program: EmbeddedProgram | None, read: Callable[[bytes], _Kernels]) -> tuple[str, CubinKernel] | str:
-    """Return the target and the kernel of a launch, or why there is no code of it."""
+def _code(program: EmbeddedProgram | None, read: Callable[[bytes], Cubin]) -> tuple[bytes, str, CubinKernel] | str:
+    """Return the cubin, the target and the kernel of a launch, or why there is no code of it."""
     if program is None:
         return "the report embeds no code of it"
     try:
-        target, kernels = read(program.cubin)
+        cubin = read(program.cubin)
     except DamagedInput as error:
         return error.message
-    kernel = kernels.get(program.mangled)
-    if kernel is None:
-        return f"its cubin has no kernel {program.mangled:.100}"
-    return (target, kernel) if kernel.code else "the report embeds its cubin without machine code"
+    for kernel in cubin.kernels:
+        if kernel.mangled == program.mangled:
+            no_code = "the report embeds its cubin without machine code"
+            return (program.cubin, cubin.target, kernel) if kernel.code else no_code
+    return f"its cubin has no kernel {program.mangled:.100}"
 
 
-def _kernels_of(data: bytes) -> _Kernels:
-    cubin = read_cubin(data)
-    return cubin.target, {kernel.mangled: kernel for kernel in cubin.kernels}
-
-
-def _recorded(report: Report, launch: Launch) -> tuple[str | None, CubinKernel]:
+def _recorded(report: Report, launch: Launch) -> tuple[str, CubinKernel]:
     """Return the target and the kernel of a launch without code, as far as they were recorded."""
-    device = report.devices[launch.device] if launch.device < len(report.devices) else None
+    capability = None
+    if launch.device < len(report.devices):
+        capability = report.devices[launch.device].compute_capability
     kernel = CubinKernel(
         mangled=launch.mangled or launch.demangled or launch.name,
         code=b"",
         registers=_whole(launch, _REGISTERS),
         static_shared_bytes=_whole(launch, _STATIC_SHARED),
     )
-    return target_named(device.compute_capability or "") if device is not None else None, kernel
+    return target_named(capability or "") or _UNKNOWN_TARGET, kernel
 
 
 def _whole(launch: Launch, name: str) -> int | None:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from gpuprof.model.kernel_match import KernelPattern
 from gpuprof.model.recorded import Dim3
 from gpuprof.privacy.source_files import PathMap
 from gpuprof.sass.tools.programs import LIMITS, CompileLimits
@@ -15,25 +16,23 @@ READS = "gpuprof check reads .cu, .ptx, .cubin, .fatbin, objects, programs, .so,
 
 
 class Build(NamedTuple):
-    """Flags that a build compiles a source with, as far as they concern device code. Folders are absolute."""
+    """How a build compiles a source, as far as that concerns device code; macros and folders are flags, too."""
 
     targets: tuple[str, ...] = ()
-    defines: tuple[str, ...] = ()
-    include_folders: tuple[str, ...] = ()
     standard: str | None = None
     flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewRequest:
-    """What to review and how it is launched; `asked.py` refuses what cannot be.
+    """What to review and how it is launched; `options.py` refuses what cannot be.
 
     `targets`: architectures to compile for, or to choose from those in a file; empty: the default for sources, all for
-    binaries. `kernel` is a regular expression on names, tried before anything is disassembled, or #N, the place of a
-    kernel among all of the files; `in_time` limits how long an expression may take on a name. `arguments` are values
+    binaries. `kernel` is an expression on names, tried before anything is disassembled, or the place of a kernel among
+    all of the files; `in_time` limits how long an expression may take on a name. `arguments` are values
     by ordinal, name or part ("3", "n", "in.stride"). `defines`, `include_folders`, `standard` and `flags` are for
     compilers of sources; those in `builds` come from a build's database, by file, and those in `torch` are for
-    extensions of PyTorch. Messages about files in `header_folders` are not quoted. `limits` apply to each compilation.
+    extensions of PyTorch; with them it `is_built` for a source. `limits` apply to each compilation.
     `salvage` reads what it can of damaged reports. `keep_private` keeps folders, and secrets in names;
     `path_maps` say where source folders lie in the repository.
     """
@@ -44,16 +43,16 @@ class ReviewRequest:
     builds: Mapping[str, tuple[Build, ...]] = field(default_factory=dict)
     torch: Build | None = None
     targets: tuple[str, ...] = ()
-    kernel: str | None = None
+    kernel: KernelPattern | None = None
     block: Dim3 | None = None
     grid: Dim3 | None = None
     dynamic_shared_bytes: int | None = None
     arguments: Mapping[str, int] = field(default_factory=dict)
     defines: tuple[str, ...] = ()
     include_folders: tuple[str, ...] = ()
-    header_folders: tuple[str, ...] = ()
     standard: str | None = None
     flags: tuple[str, ...] = ()
+    is_built: bool = False
     limits: CompileLimits = LIMITS
     salvage: bool = False
     keep_private: bool = False
@@ -75,8 +74,7 @@ class ReviewRequest:
         return replace(
             self,
             targets=self.targets or build.targets,
-            defines=(*build.defines, *self.defines),
-            header_folders=(*self.header_folders, *build.include_folders),
             standard=self.standard or build.standard,
             flags=(*build.flags, *self.flags),
+            is_built=self.is_built or bool(build.flags),
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuprof.errors import EnvironmentProblem
 from gpuprof.review.inputs.request import Build
+from gpuprof.sass.tools.compile import include_options
 from gpuprof.sass.tools.programs import cuda_folders
 
 _DEFINES = (
@@ -32,12 +33,9 @@ def torch_build() -> Build:
         if (torch / "include" / "ATen").is_dir():
             headers = torch / "include"
             folders = (headers, headers / "torch/csrc/api/include", Path(sysconfig.get_path("include")))
-            return Build(
-                defines=_DEFINES,
-                include_folders=tuple(map(str, folders)),
-                standard=_standard(torch),
-                flags=("--expt-relaxed-constexpr",),
-            )
+            defines = (f"-D{macro}" for macro in _DEFINES)
+            flags = ("--expt-relaxed-constexpr", *defines, *include_options(*folders))
+            return Build(standard=_standard(torch), flags=flags)
     raise EnvironmentProblem(
         "--torch: no torch with headers is installed here",
         "activate the environment that has it, or name its folders: -I …/torch/include",

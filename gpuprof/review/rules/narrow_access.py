@@ -72,11 +72,15 @@ def _bytes(facts: CodeFacts, items: Sequence[LaneAddress]) -> Iterator[Finding]:
     if not NARROW.is_reached(share):
         return
     size = max(item.request.width_bytes for item in narrow)
+    headline = ["only" if len(inner) == 1 else "counted"]
+    if deepest:
+        headline.append("in-loop")
+    headline.append("one-of-bytes" if len(narrow) == 1 else "of-bytes")
     yield code_finding(
         facts,
         _ID,
         [item.instruction for item in narrow],
-        Cases(headline=("counted", "in-loop", "of-bytes") if deepest else ("counted", "of-bytes")),
+        Cases(headline=tuple(headline)),
         amounts=amounts_of("", narrow=len(narrow), accesses=len(inner)) + amounts_of("byte", size=size),
         evidence=(NARROW.evidence(100 * share, "share-of-two-bytes"), *context("access-bytes", size, "B")),
     )

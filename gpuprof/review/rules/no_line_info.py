@@ -25,7 +25,9 @@ def _missing_lines(file: str, modules: Sequence[InputModule], _targets: Sequence
         bare += not has_lines
     if not bare:
         return
-    headline = "all-kernels" if bare == len(kernels) else "some-kernels"
+    headline = "one-kernel" if bare == 1 else "some-kernels"
+    if bare == len(kernels):
+        headline = "all-kernels"
     yield file_finding(
         "no-line-info",
         file,

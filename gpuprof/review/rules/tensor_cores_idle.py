@@ -20,7 +20,7 @@ from gpuprof.model.session import Evidence, Finding
 from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.rules.rule import CodeRule, code_finding
 from gpuprof.sass.instruction import Instruction
-from gpuprof.sass.patterns.outer_products import MULTIPLY_ADDS, outer_products_of_loop
+from gpuprof.sass.patterns.outer_products import MULTIPLY_ADDS, outer_products
 
 LEAST_MULTIPLIES = 4
 """The smallest product: two values with two others."""
@@ -72,7 +72,7 @@ def _products(facts: CodeFacts) -> Iterator[_Product]:
         multiplies = [item for item in code if item.name in MULTIPLY_ADDS]
         if len(multiplies) < LEAST_MULTIPLIES or not MULTIPLIES.is_reached(len(multiplies) / len(code)):
             continue
-        outer = outer_products_of_loop(code)
+        outer = outer_products((item, 1.0) for item in code)
         if outer is not None and OUTER_PRODUCTS.is_reached(outer.share):
             evidence = OUTER_PRODUCTS.evidence(100 * outer.share, "outer-products-in-loop")
             yield _Product(outer.path, multiplies, "by-loop", evidence)

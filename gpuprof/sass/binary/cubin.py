@@ -1,11 +1,16 @@
-"""Reads a cubin: the kernels of an ELF file for one target, their code and its attributes."""
+"""Reads a cubin: the kernels of an ELF file for one target, their code and its attributes.
+
+Where it has its target, before and since CUDA 13, was found by compiling for every architecture and comparing with the
+output of cuobjdump.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from math import prod
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gpuprof.errors import DamagedInput
 from gpuprof.sass.binary.cubin_attributes import (
@@ -16,20 +21,25 @@ from gpuprof.sass.binary.cubin_attributes import (
     by_symbol,
     dims_in,
     last_of,
-    numbers_in,
     parameters_in,
     spills_in,
 )
-from gpuprof.sass.binary.cubin_target import NEW_ABI, target_of
 from gpuprof.sass.binary.elf import (
-    INSTRUCTION_BYTES,
     RELOCATABLE,
-    SYMBOL_TABLE,
     Elf,
     ElfSection,
+    ElfSymbol,
     cubin_elf,
     refusing_damage,
 )
+
+_NEW_ABI = 8
+"""The ABI version from which the flags of the header have the architecture in bits 8 to 23: CUDA 13, and Blackwell."""
+_ACCELERATED_OLD, _ACCELERATED_NEW = 1 << 11, 1 << 3
+_ACCELERATED = 0x09
+"""The attribute of `.nv.compat` that cuobjdump names EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET."""
+_FAMILY = re.compile(rb"-arch[ =]sm_(\d+)f\b")
+"""A family is only in the options of ptxas, which `.note.nv.tkinfo` has since CUDA 12.9."""
 
 _FUNCTION = 2
 _ENTRY = 0x10
@@ -45,11 +55,7 @@ _REQUIRED_BLOCK = 0x10
 _FRAME_SIZE = 0x11
 _MIN_STACK_SIZE = 0x12
 _REGISTERS = 0x2F
-_SYSCALL_OFFSETS = 0x46
 _BARRIERS = 0x4C
-_NAMES_SHOWN, _LONGEST_SHOWN = 5, 200
-
-Calls = tuple[tuple[int, str], ...]
 
 
 class InnerFunction(Struct, frozen=True, kw_only=True):
@@ -65,8 +71,8 @@ class CubinKernel(Struct, frozen=True, kw_only=True):
 
     `code` is its machine code from the first instruction on, empty if it was taken out. `stack_bytes` is the local
     memory of a thread, including its calls. `parameters_offset` is the start of its parameters in constant bank 0.
-    `inner` are functions within its code; `calls` are those outside it, by the offset of the instruction that names
-    them. `spills` are the offsets of instructions that the toolkit marks as spills, None if it marks none.
+    `inner` are functions within its code. `spills` are the offsets of instructions that the toolkit marks as spills,
+    None if it marks none.
     """
 
     mangled: str
@@ -80,7 +86,6 @@ class CubinKernel(Struct, frozen=True, kw_only=True):
     parameters: tuple[CubinParameter, ...] = ()
     parameters_offset: int | None = None
     inner: tuple[InnerFunction, ...] = ()
-    calls: Calls = ()
     spills: frozenset[int] | None = None
 
 
@@ -101,9 +106,19 @@ def read_cubin(data: bytes) -> Cubin:
         elf = cubin_elf(data)
         _check_sizes(elf)
         target = target_of(elf)
-        symbol_table = next((section for section in elf.sections if section.kind == SYMBOL_TABLE), None)
-        kernels = _Kernels(elf, target, symbol_table).read() if symbol_table is not None else ()
-        return Cubin(target=target, kernels=kernels, relocatable=elf.kind == RELOCATABLE)
+        return Cubin(target=target, kernels=tuple(_Kernels(elf, target)), relocatable=elf.kind == RELOCATABLE)
+
+
+def target_of(elf: Elf) -> str:
+    """Return the architecture, with `a` if the code runs on that alone and `f` if it runs on its family."""
+    if elf.abi_version < _NEW_ABI:
+        return f"sm_{elf.flags & 0xFF}{'a' if elf.flags & _ACCELERATED_OLD else ''}"
+    number = elf.flags >> 8 & 0xFFFF
+    compat = attributes(elf.named(".nv.compat"))
+    if elf.flags & _ACCELERATED_NEW or any(value[:1] == b"\1" for value in compat.get(_ACCELERATED, ())):
+        return f"sm_{number}a"
+    families = set(_FAMILY.findall(elf.named(".note.nv.tkinfo")))
+    return f"sm_{number}f" if families == {b"%d" % number} else f"sm_{number}"
 
 
 def kernel_code(cubin: bytes, entry: str) -> bytes:
@@ -111,12 +126,10 @@ def kernel_code(cubin: bytes, entry: str) -> bytes:
 
     Raises DamagedInput if this is no cubin, is damaged, or has no such kernel.
     """
-    kernels = read_cubin(cubin).kernels
-    for kernel in kernels:
-        if kernel.mangled == entry and kernel.code:
-            return kernel.code
-    names = ", ".join(kernel.mangled[:_LONGEST_SHOWN] for kernel in kernels[:_NAMES_SHOWN])
-    raise DamagedInput(f"the cubin has no kernel {entry!r:.200}; it has {names or 'none'}")
+    kernels = {kernel.mangled: kernel for kernel in read_cubin(cubin).kernels}
+    if entry not in kernels or not kernels[entry].code:
+        raise DamagedInput(f"the cubin has no kernel {entry!r:.200}; it has {', '.join(kernels) or 'none':.1000}")
+    return kernels[entry].code
 
 
 def _check_sizes(elf: Elf) -> None:
@@ -132,10 +145,10 @@ def _check_sizes(elf: Elf) -> None:
 class _Kernels:
     """Reads the kernels of a cubin: tables that all share, by number of the section with the code or of the symbol."""
 
-    def __init__(self, elf: Elf, target: str, symbol_table: ElfSection) -> None:
-        of_functions = attributes(elf.content(elf.named(".nv.info")))
+    def __init__(self, elf: Elf, target: str) -> None:
+        of_functions = attributes(elf.named(".nv.info"))
         self._elf = elf
-        self._symbols = elf.symbols(symbol_table)
+        self._symbols = elf.symbols()
         self._registers = by_symbol(of_functions, _REGISTERS)
         self._frames = by_symbol(of_functions, _FRAME_SIZE)
         self._stacks = by_symbol(of_functions, _MIN_STACK_SIZE)
@@ -148,107 +161,71 @@ class _Kernels:
     def _by_owner(self, *prefixes: str) -> dict[int, ElfSection]:
         return {section.info: section for section in self._elf.sections if section.name.startswith(prefixes)}
 
-    def read(self) -> tuple[CubinKernel, ...]:
-        """Return the kernels in the order of their symbols."""
-        functions: dict[int, list[int]] = {}
-        for number, symbol in enumerate(self._symbols):
+    def __iter__(self) -> Iterator[CubinKernel]:
+        """Yield the kernels in the order of their symbols, one a section of code."""
+        functions: dict[int, list[ElfSymbol]] = {}
+        for symbol in self._symbols:
             if symbol.kind == _FUNCTION and symbol.section:
-                functions.setdefault(symbol.section, []).append(number)
-        kernels: dict[int, CubinKernel] = {}
-        for section, numbers in functions.items():
-            kernels.update(self._in_section(section, numbers))
-        return tuple(kernels[number] for number in sorted(kernels))
+                functions.setdefault(symbol.section, []).append(symbol)
+        for number, symbol in enumerate(self._symbols):
+            if symbol.section in functions and symbol.kind == _FUNCTION and symbol.other & _ENTRY:
+                yield self._kernel(number, functions.pop(symbol.section))
 
-    def _in_section(self, number: int, functions: Sequence[int]) -> dict[int, CubinKernel]:
-        """Return the kernels of a section by the numbers of their symbols: one, and its other names if it has any."""
-        entries = [function for function in functions if self._symbols[function].other & _ENTRY]
-        if not entries:
-            return {}
-        section = self._elf.sections[number]
-        found = attributes(self._elf.content(self._info.get(number)))
-        externs = numbers_in(last_of(found, _EXTERNS))
-        calls = tuple(sorted({*self._calls(number), *self._system_calls(found, externs)}))
+    def _kernel(self, number: int, functions: Sequence[ElfSymbol]) -> CubinKernel:
+        """Return the kernel of a symbol, with the `functions` in the section of its code."""
+        symbol = self._symbols[number]
+        section = self._elf.sections[symbol.section]
+        found = attributes(self._elf.content(self._info.get(symbol.section)))
+        shared = self._shared.get(symbol.section)
         bank = last_of(found, _PARAMETER_BANK)
         max_block = dims_in(last_of(found, _MAX_THREADS))
-        kernel = CubinKernel(
-            mangled="",
+        return CubinKernel(
+            mangled=symbol.name,
             code=self._elf.content(section),
-            static_shared_bytes=self._shared_bytes(number),
-            barriers=self._barriers(number, found),
-            max_threads=max_block[0] * max_block[1] * max_block[2] if max_block is not None else None,
+            # Toolkits before 11, and cuBLAS, have them in the section alone.
+            registers=self._registers.get(number, section.info >> 24) or None,
+            static_shared_bytes=max(0, shared.size - self._reserved_bytes) if shared is not None else 0,
+            stack_bytes=self._stack_bytes(number, found),
+            barriers=self._barriers(section, found),
+            max_threads=prod(max_block) if max_block is not None else None,
             required_block=dims_in(last_of(found, _REQUIRED_BLOCK)),
             parameters=parameters_in(found),
-            parameters_offset=int.from_bytes(bank[4:6], "little") if len(bank) == 8 else None,
-            inner=self._inner(functions, section.size, self._symbols[entries[0]].value),
-            calls=calls,
+            parameters_offset=int.from_bytes(bank[4:6], "little") if bank else None,
+            inner=_inner(functions, symbol, section.size),
             spills=spills_in(found),
         )
-        kernels = {}
-        for entry in entries:
-            kernels[entry] = replace(
-                kernel,
-                mangled=self._symbols[entry].name,
-                registers=self._registers_of(entry, section),
-                stack_bytes=self._stack_bytes(entry, has_calls=bool(calls or externs)),
-            )
-        return kernels
 
-    def _calls(self, number: int) -> Iterator[tuple[int, str]]:
-        """Yield the functions elsewhere that the code names by a relocation, which may lie within an instruction."""
-        section = self._relocations.get(number)
-        for place, called, _ in self._elf.relocations(section) if section is not None else ():
-            symbol = self._symbols[called]
-            if symbol.kind == _FUNCTION and symbol.section != number:
-                yield place // INSTRUCTION_BYTES * INSTRUCTION_BYTES, symbol.name
-
-    def _system_calls(self, found: Attributes, externs: Sequence[int]) -> Iterator[tuple[int, str]]:
-        """Yield the calls of a function of the driver, such as vprintf, which no relocation of the code names.
-
-        If there are several such functions, the attributes do not say which one an instruction calls.
-        """
-        if len(externs) == 1 and self._symbols[externs[0]].kind == _FUNCTION:
-            for offset in numbers_in(last_of(found, _SYSCALL_OFFSETS)):
-                yield offset, self._symbols[externs[0]].name
-
-    def _registers_of(self, entry: int, section: ElfSection) -> int | None:
-        """Return the registers of a thread; toolkits before 11, and cuBLAS, have them in the section alone."""
-        registers = self._registers.get(entry)
-        if registers is None and self._elf.abi_version < NEW_ABI:
-            registers = section.info >> 24 or None
-        return registers
-
-    def _shared_bytes(self, number: int) -> int:
-        if number not in self._shared:
-            return 0
-        size = self._shared[number].size
-        return size - self._reserved_bytes if size >= self._reserved_bytes else size
-
-    def _stack_bytes(self, entry: int, *, has_calls: bool) -> int | None:
+    def _stack_bytes(self, number: int, found: Attributes) -> int | None:
         """Return the stack of a kernel with all its calls; before linking, that of a kernel with calls is not known."""
-        least = self._stacks.get(entry)
-        if least is not None:
-            return least if least != _UNKNOWN_STACK else None
-        return None if has_calls else self._frames.get(entry)
+        if number in self._stacks:
+            return self._stacks[number] if self._stacks[number] != _UNKNOWN_STACK else None
+        has_calls = _EXTERNS in found or self._calls_others(self._symbols[number].section)
+        return None if has_calls else self._frames.get(number)
 
-    def _barriers(self, number: int, found: Attributes) -> int | None:
-        """Return the barriers of a block: an attribute of kernels that have some, in old cubins bits of the section."""
-        if _BARRIERS in found:
-            return found[_BARRIERS][-1][0]
-        if self._elf.abi_version < NEW_ABI:
-            return self._elf.sections[number].flags >> 20 & 0x7F
-        return 0 if number in self._info else None
+    def _calls_others(self, code: int) -> bool:
+        """Return whether a relocation of a section of code names a function elsewhere."""
+        if code not in self._relocations:
+            return False
+        named = [self._symbols[number] for _, number in self._elf.relocations(self._relocations[code])]
+        return any(symbol.kind == _FUNCTION and symbol.section != code for symbol in named)
 
-    def _inner(self, functions: Sequence[int], size: int, start: int) -> tuple[InnerFunction, ...]:
-        """Return the functions in the code of a kernel that are no kernels, by their offsets.
+    def _barriers(self, section: ElfSection, found: Attributes) -> int:
+        """Return the barriers of a block: in old cubins bits of the section, else an attribute if there are some."""
+        if self._elf.abi_version < _NEW_ABI:
+            return section.flags >> 20 & 0x7F
+        return int.from_bytes(last_of(found, _BARRIERS)[:1], "little")
 
-        `start` is the value of the kernel's symbol, an address if the code was taken from a process.
-        """
-        inner = []
-        for function in functions:
-            symbol = self._symbols[function]
-            if not symbol.other & _ENTRY:
-                offset = symbol.value if symbol.value < size else symbol.value - start
-                if not 0 <= offset < size:
-                    raise ValueError("a function in it lies outside its code")
-                inner.append(InnerFunction(name=symbol.name, offset=offset, size_bytes=symbol.size))
-        return tuple(sorted(inner, key=lambda function: function.offset))
+
+def _inner(functions: Sequence[ElfSymbol], kernel: ElfSymbol, size: int) -> tuple[InnerFunction, ...]:
+    """Return the functions in the code of a kernel that are no kernels, by their offsets.
+
+    The value of a symbol is an address, rather than an offset, if the code was taken from a process.
+    """
+    inner = []
+    for symbol in functions:
+        if not symbol.other & _ENTRY:
+            offset = symbol.value if symbol.value < size else symbol.value - kernel.value
+            if not 0 <= offset < size:
+                raise ValueError("a function in it lies outside its code")
+            inner.append(InnerFunction(name=symbol.name, offset=offset, size_bytes=symbol.size))
+    return tuple(sorted(inner, key=lambda function: function.offset))

@@ -61,7 +61,7 @@ def last_of(found: Attributes, number: int) -> bytes:
 
 def by_symbol(found: Attributes, number: int) -> dict[int, int]:
     """Return the numbers that an attribute gives to symbols."""
-    return dict(struct.unpack("<II", value) for value in found.get(number, ()) if len(value) == 8)
+    return dict(struct.unpack("<II", value) for value in found.get(number, ()))
 
 
 def numbers_in(value: bytes) -> tuple[int, ...]:
@@ -79,13 +79,13 @@ def dims_in(value: bytes) -> Dims | None:
 
 def parameters_in(found: Attributes) -> tuple[CubinParameter, ...]:
     """Return the parameters of a kernel in their order."""
-    parameters = set()
+    parameters = []
     for number in (_PARAMETER, _LARGE_PARAMETER):
         for value in found.get(number, ()):
-            if len(value) == 12:
-                _, ordinal, offset, bits = struct.unpack("<IHHI", value)
-                parameters.add((ordinal, offset, bits >> 18 if number == _PARAMETER else bits & 0xFFFF))
-    return tuple(CubinParameter(ordinal=at, offset=offset, size_bytes=size) for at, offset, size in sorted(parameters))
+            _, ordinal, offset, bits = struct.unpack("<IHHI", value)
+            size = bits >> 18 if number == _PARAMETER else bits & 0xFFFF
+            parameters.append(CubinParameter(ordinal=ordinal, offset=offset, size_bytes=size))
+    return tuple(sorted(parameters, key=lambda parameter: parameter.ordinal))
 
 
 def spills_in(found: Attributes) -> frozenset[int] | None:

@@ -9,15 +9,14 @@ length of a name (32, 36), flags (40), size when unpacked (56).
 from __future__ import annotations
 
 import struct
-from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpuprof.errors import DamagedInput
-from gpuprof.sass.binary.elf import FilePart, Sliceable
+from gpuprof.sass.binary.elf import refusing_damage
+from gpuprof.sass.binary.unpacking import unpack_lz4, unpack_zstd
 
 _MAGIC = 0xBA55ED50
 FATBIN_START = _MAGIC.to_bytes(4, "little")
@@ -28,96 +27,85 @@ _CONTAINER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<H2xIQI8xI8xQ8xQ")
 _KINDS: dict[int, EntryKind] = {1: "ptx", 2: "sass", 8: "lto"}
 _JOINED = 256
-"""The kind of an entry that several were packed into together (`nvcc -concat`); its header lists them."""
+"""The kind of an entry that several were packed into together (`nvcc --concat`); its header lists them, with their
+offsets and sizes when unpacked."""
 _JOINED_COUNT = struct.Struct("<II")
-_JOINED_ENTRY = struct.Struct("<H18xI4xIIIQ16x")
+_JOINED_ENTRY = struct.Struct("<H2xIQ4xI4xIIIQ16x")
 _FURTHER = struct.Struct("<II")
 _LZ4, _ZSTD = 0x2000, 0x8000
 _ACCELERATED, _FAMILY = 1 << 20, 1 << 21
-_NAME_FIELDS = slice(32, 40)
 _MOST_BYTES = 2**29
 """The most that an entry may have when unpacked. Libraries of 1 GB have cubins of some 10 MB."""
-_PIECE = 4096
+_ALIGNMENT = 8
 
 
 class FatEntry(Struct, frozen=True, kw_only=True):
     """One piece of device code. `target` is such as "sm_90a", of PTX "compute_90".
 
-    Several that were packed into one have the stored bytes of all, and each its `place` among the `alike` of its kind.
+    `part` is its part of what is stored, unpacked: several may be packed together.
     """
 
     kind: EntryKind
     target: str
-    compressed: bool
-    header: FilePart
-    stored: FilePart
-    place: int = 0
-    alike: int = 1
+    packing: int
+    stored: memoryview
+    size: int
+    part: slice = slice(None)
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the code is not stored as it is."""
+        return bool(self.packing)
 
     def content(self) -> bytes:
-        """Return the stored bytes: a cubin or PTX, unless it is compressed."""
-        return self.stored.read()
-
-    def alone(self) -> bytes:
-        """Return a container with this entry only, without the name that it may share with others."""
-        header = bytearray(self.header.read())
-        header[_NAME_FIELDS] = bytes(8)
-        stored = self.stored.read()
-        return b"".join((_CONTAINER.pack(_MAGIC, 1, 16, len(header) + len(stored)), header, stored))
-
-
-def fatbin_entries(data: Sliceable) -> Iterator[FatEntry]:
-    """Yield the entries of all containers. Raises DamagedInput for bytes that are no container, or a truncated one."""
-    at = _next_container(data, 0)
-    while at < len(data):
-        head = data[at : at + _CONTAINER.size]
-        if len(head) < _CONTAINER.size:
-            raise DamagedInput("the fat binary is truncated within the header of a container")
-        magic, _, header_bytes, size = _CONTAINER.unpack(head)
-        if magic != _MAGIC:
-            raise DamagedInput(f"the fat binary has no container at byte {at:,}, but {head[:4].hex()}")
-        end = at + header_bytes + size
-        if header_bytes < _CONTAINER.size or end > len(data):
-            raise DamagedInput(
-                f"the container at byte {at:,} of the fat binary ends at {end:,} of {len(data):,}: truncated"
-            )
-        yield from _entries(data, at + header_bytes, end)
-        at = _next_container(data, end)
+        """Return its cubin or PTX. Raises DamagedInput if it cannot be unpacked."""
+        content = bytes(self.stored)
+        with refusing_damage("the fat binary"):
+            if self.packing & _ZSTD:
+                content = unpack_zstd(content, self.size)
+            elif self.packing & _LZ4:
+                content = unpack_lz4(content, self.size)
+        return content[self.part]
 
 
-def _next_container(data: Sliceable, at: int) -> int:
-    """Return the end of the zeros that pad a container."""
-    while piece := data[at : at + _PIECE]:
-        rest = piece.lstrip(b"\0")
-        at += len(piece) - len(rest)
-        if rest:
-            break
-    return at
+def containers(content: bytes | memoryview) -> Iterator[tuple[FatEntry, ...]]:
+    """Yield the entries of each container: the code of one source file, for several architectures.
+
+    Raises DamagedInput for bytes that are no container, or a truncated one.
+    """
+    data = memoryview(content)
+    with refusing_damage("the fat binary"):
+        at = 0
+        while at < len(data):
+            magic, _, header_bytes, size = _CONTAINER.unpack_from(data, at)
+            if magic != _MAGIC:
+                raise ValueError(f"it has no container at byte {at:,}, but {data[at : at + 4].hex()}")
+            end = at + header_bytes + size
+            if header_bytes < _CONTAINER.size or end > len(data):
+                raise ValueError(f"its container at byte {at:,} ends at {end:,} of {len(data):,}: truncated")
+            yield tuple(_entries(data, at + header_bytes, end))
+            at = end + -end % _ALIGNMENT
 
 
-def _entries(data: Sliceable, at: int, end: int) -> Iterator[FatEntry]:
+def _entries(data: memoryview, at: int, end: int) -> Iterator[FatEntry]:
     while at < end:
-        head = data[at : min(at + _ENTRY.size, end)]
-        if len(head) < _ENTRY.size:
-            raise DamagedInput("the fat binary is truncated within the header of an entry")
-        kind, header_bytes, size, packed, number, flags, unpacked = _ENTRY.unpack(head)
-        stop = at + header_bytes + size
+        kind, header_bytes, size, packed, number, flags, unpacked = _ENTRY.unpack_from(data, at)
+        start = at + header_bytes
+        stop = start + size
         if header_bytes < _ENTRY.size or stop > end:
-            raise DamagedInput(f"the entry at byte {at:,} of the fat binary does not lie within its container")
-        compressed = bool(flags & (_LZ4 | _ZSTD))
-        if packed > size or (compressed and unpacked > _MOST_BYTES):
-            raise DamagedInput(
-                f"the entry at byte {at:,} of the fat binary cannot hold {max(packed, unpacked):,} bytes"
-            )
+            raise ValueError(f"its entry at byte {at:,} does not lie within the container")
+        packing = flags & (_LZ4 | _ZSTD)
+        if packing and unpacked > _MOST_BYTES:
+            raise ValueError(f"its entry at byte {at:,} cannot unpack to {unpacked:,} bytes")
         entry = FatEntry(
             kind=_KINDS.get(kind, "other"),
             target=_target(kind, number, flags),
-            compressed=compressed,
-            header=FilePart(data, at, header_bytes),
-            stored=FilePart(data, at + header_bytes, size),
+            packing=packing,
+            stored=data[start : start + packed] if packing else data[start:stop],
+            size=unpacked,
         )
         if kind == _JOINED:
-            yield from _joined(entry)
+            yield from _joined(entry, data[at + _ENTRY.size : start])
         else:
             yield entry
         at = stop
@@ -134,26 +122,17 @@ def _target(kind: int, number: int, flags: int) -> str:
     return f"{prefix}_{number}{suffix}"
 
 
-def _joined(packed: FatEntry) -> Iterator[FatEntry]:
-    """Yield the entries that were packed into one. Its header ends with theirs, each padded to 8 bytes."""
-    table = packed.header.read()[_ENTRY.size :]
-    members = []
-    try:
-        count, size = _JOINED_COUNT.unpack_from(table)
-        at = _JOINED_COUNT.size
-        while at < size:
-            kind, further, number, name, name_size, flags = _JOINED_ENTRY.unpack_from(table, at)
-            members.append((_KINDS.get(kind, "other"), _target(kind, number, flags)))
-            length = name + name_size if name_size else 0
-            if further:
-                length = sum(_FURTHER.unpack_from(table, at + further))
-            at += (length + 8) // 8 * 8 if length else _JOINED_ENTRY.size
-    except struct.error as error:
-        raise DamagedInput("the fat binary is truncated within the table of a packed entry") from error
-    if len(members) != count or at != size:
-        raise DamagedInput("the table of a packed entry of the fat binary does not add up")
-    alike = Counter(kind for kind, _ in members)
-    seen: Counter[EntryKind] = Counter()
-    for kind, target in members:
-        yield replace(packed, kind=kind, target=target, place=seen[kind], alike=alike[kind])
-        seen[kind] += 1
+def _joined(packed: FatEntry, table: memoryview) -> Iterator[FatEntry]:
+    """Yield the entries that were packed into one. Its header ends with a table of theirs, each padded to 8 bytes."""
+    count, end = _JOINED_COUNT.unpack_from(table)
+    at = _JOINED_COUNT.size
+    for _ in range(count):
+        kind, start, size, further, number, name, name_size, flags = _JOINED_ENTRY.unpack_from(table, at)
+        target = _target(kind, number, flags)
+        yield replace(packed, kind=_KINDS.get(kind, "other"), target=target, part=slice(start, start + size))
+        length = name + name_size if name_size else 0
+        if further:
+            length = sum(_FURTHER.unpack_from(table, at + further))
+        at += (length + 8) // 8 * 8 if length else _JOINED_ENTRY.size
+    if at != end:
+        raise ValueError("the table of a packed entry does not add up")

@@ -5,16 +5,13 @@ Only the needed parts are read: libraries of PyTorch have gigabytes.
 
 from __future__ import annotations
 
-import os
-import weakref
 from collections.abc import Iterator
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Literal
-
-from msgspec import Struct
+from typing import Literal, NamedTuple
 
 from gpuprof.errors import DamagedInput, InputError
-from gpuprof.sass.binary.elf import ELF_START, MACHINE_CUDA, FilePart, read_elf, refusing_damage
+from gpuprof.sass.binary.elf import ELF_START, MACHINE_CUDA, read_elf, refusing_damage
 from gpuprof.sass.binary.fatbin import FATBIN_START
 
 BinaryKind = Literal["cubin", "fatbin", "host ELF", "archive", "thin archive", "Windows program", "macOS program"]
@@ -36,12 +33,12 @@ _LONGEST_NAME = 2**16
 _MOST_MEMBERS = 200_000
 
 
-class DeviceCode(Struct, frozen=True):
+class DeviceCode(NamedTuple):
     """A cubin, or a fat binary of one or more containers; `member` is its name in an archive, else empty."""
 
     member: str
     form: Literal["cubin", "fatbin"]
-    part: FilePart
+    part: memoryview
 
 
 def binary_kind(start: bytes) -> BinaryKind | None:
@@ -56,8 +53,8 @@ def device_code(path: Path) -> Iterator[DeviceCode]:
 
     Raises InputError for a file that has none, or is of a kind that is not read, and DamagedInput for a damaged one.
     """
-    data = _OpenFile(path)
-    kind = binary_kind(data[:_START_BYTES])
+    data = _mapped(path)
+    kind = binary_kind(bytes(data[:_START_BYTES]))
     if kind is None:
         raise InputError(f"{path} is not a cubin, fat binary, object file, program, library or archive")
     if kind == "thin archive":
@@ -69,40 +66,29 @@ def device_code(path: Path) -> Iterator[DeviceCode]:
             f"{path} is a {kind}; only files for Linux are read",
             "extract its code on the system that built it and check that: cuobjdump -xelf all FILE",
         )
-    whole = FilePart(data, 0, len(data))
     is_empty = True
-    for code in _members(whole) if kind == "archive" else _code("", whole):
-        is_empty = False
-        yield code
+    for member, part in _members(data) if kind == "archive" else (("", data),):
+        for code in _code(member, part):
+            is_empty = False
+            yield code
     if is_empty:
         raise InputError(f"{path} has no CUDA code", "check the object file or library that its kernels are in")
 
 
-class _OpenFile:
-    """A file, read part by part and closed with this object."""
-
-    def __init__(self, path: Path) -> None:
-        try:
-            if path.exists() and not path.is_file():
-                raise InputError(f"{path} is not a regular file")
-            self._file = path.open("rb")
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} cannot be read: {error}") from error
-        weakref.finalize(self, self._file.close)
-        self._size = os.fstat(self._file.fileno()).st_size
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, part: slice, /) -> bytes:
-        first, last, _ = part.indices(self._size)
-        self._file.seek(first)
-        return self._file.read(max(0, last - first))
+def _mapped(path: Path) -> memoryview:
+    """Return the bytes of a file, which are read when they are looked at."""
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is not a regular file")
+        with path.open("rb") as file:
+            return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
 
 
-def _code(member: str, part: FilePart) -> Iterator[DeviceCode]:
+def _code(member: str, part: memoryview) -> Iterator[DeviceCode]:
     """Yield the device code of a file or member; nothing of one of another kind."""
-    kind = binary_kind(part[:_START_BYTES])
+    kind = binary_kind(bytes(part[:_START_BYTES]))
     if kind in ("cubin", "fatbin"):
         yield DeviceCode(member, kind, part)
     elif kind == "host ELF":
@@ -110,7 +96,7 @@ def _code(member: str, part: FilePart) -> Iterator[DeviceCode]:
             yield DeviceCode(member, "fatbin", fat_binary)
 
 
-def _fat_binaries(member: str, part: FilePart) -> Iterator[FilePart]:
+def _fat_binaries(member: str, part: memoryview) -> Iterator[memoryview]:
     """Yield the fat binaries of a program; like cuobjdump, those to be linked only if there are no others."""
     name = f"the member {member!r:.200} of the archive" if member else "the program"
     with refusing_damage(name):
@@ -118,31 +104,33 @@ def _fat_binaries(member: str, part: FilePart) -> Iterator[FilePart]:
     linked = [section for section in sections if section.name == ".nv_fatbin"]
     for section in linked or sections:
         if section.name in (".nv_fatbin", "__nv_relfatbin"):
-            if section.offset + section.size > len(part):
+            fat_binary = part[section.offset : section.offset + section.size]
+            if len(fat_binary) < section.size:
                 raise DamagedInput(f"{name} is truncated: it ends before its fat binaries do")
-            yield FilePart(part, section.offset, section.size)
+            yield fat_binary
 
 
-def _members(archive: FilePart) -> Iterator[DeviceCode]:
-    """Yield the code of the members of an archive of GNU ar."""
+def _members(archive: memoryview) -> Iterator[tuple[str, memoryview]]:
+    """Yield the names and members of an archive of GNU ar."""
     at = len(_ARCHIVE)
     names = b""
     for _ in range(_MOST_MEMBERS):
-        header = archive[at : at + _MEMBER_BYTES]
+        header = bytes(archive[at : at + _MEMBER_BYTES])
         if not header.strip(b"\n\0"):
             return
         size = header[48:58].strip()
         if len(header) < _MEMBER_BYTES or header[58:] != _MEMBER_END or not size.isdigit():
             raise DamagedInput(f"the archive has no member at byte {at:,}")
-        part = FilePart(archive, at + _MEMBER_BYTES, int(size))
-        if part.start + part.size > archive.size:
+        start = at + _MEMBER_BYTES
+        end = start + int(size)
+        if end > len(archive):
             raise DamagedInput(f"the archive is truncated: it ends within the member at byte {at:,}")
-        at = part.start + part.size + part.size % 2
         name = header[:16].rstrip()
         if name == b"//":
-            names = part.read()
+            names = bytes(archive[start:end])
         elif name not in (b"/", b"/SYM64/"):
-            yield from _code(_member_name(name, names), part)
+            yield _member_name(name, names), archive[start:end]
+        at = end + end % 2
     raise DamagedInput(f"the archive has more than {_MOST_MEMBERS:,} members")
 
 

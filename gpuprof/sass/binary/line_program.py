@@ -8,7 +8,7 @@ function, as in NVIDIA's own tools.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 FileAndLine = tuple[str, int]
@@ -29,7 +29,8 @@ _MOST_PATHS = 2**24
 class Row(NamedTuple):
     """From this address on, instructions come from `line`; None: the run of instructions ends before it.
 
-    `place` is the offset in the section of the address that this one counts from, which a relocation names.
+    `address` counts from the function that a relocation puts at `place`, an offset in the section. If code was copied
+    from a running program, the table has an address there, else 0.
     """
 
     place: int
@@ -50,61 +51,60 @@ class _Table(NamedTuple):
 
 
 def line_rows(section: bytes) -> Iterator[Row]:
-    """Yield the rows of all tables of a `.debug_line` section. Raises ValueError for a damaged one."""
+    """Yield the rows of all tables of a `.debug_line` section. Raises errors for `refusing_damage`."""
     start = 0
-    try:
-        while start < len(section):
-            table = _table(section, start)
-            yield from _rows(section, table)
-            start = table.end
-    except (struct.error, IndexError) as error:
-        raise ValueError(f"the line table at byte {start} ends too soon") from error
+    while start < len(section):
+        table = _table(section, start)
+        start = yield from _rows(section, table)
+        if start != table.end:
+            raise ValueError("it ends within an opcode")
 
 
 def _table(data: bytes, at: int) -> _Table:
     length, version, header_length, step, line_base, line_range, opcodes = _HEADER.unpack_from(data, at)
-    end = at + _BEFORE_VERSION + length
-    start = at + _BEFORE_STEP + header_length
-    if version not in _VERSIONS or not start <= end <= len(data) or not line_range or not opcodes:
+    if version not in _VERSIONS or not line_range or not opcodes:
         raise ValueError(f"the line table at byte {at} has {length} bytes and version {version}")
+    start = at + _BEFORE_STEP + header_length
+    end = at + _BEFORE_VERSION + length
     names = at + _HEADER.size + opcodes - 1
     operands = b"\0" + data[at + _HEADER.size : names]
-    return _Table(start, end, step, line_base, line_range, operands, _paths(data, names, start))
+    return _Table(start, end, step, line_base, line_range, operands, _paths(data[names:start]))
 
 
-def _paths(data: bytes, at: int, end: int) -> list[str]:
+def _paths(header: bytes) -> list[str]:
     """Return the paths of files by their numbers, from 1 on, without steps of `./`."""
     folders = [""]
-    name, at = _text(data, at, end)
-    while name:
+    at = 0
+    while header[at]:
+        name, at = _text(header, at)
         folders.append(name.rstrip("/") + "/")
-        name, at = _text(data, at, end)
+    at += 1
     paths = [""]
     left = _MOST_PATHS
-    name, at = _text(data, at, end)
-    while name:
-        folder, at = _uleb(data, at)
-        _, at = _uleb(data, at)
-        _, at = _uleb(data, at)
-        before = "" if name.startswith("/") or folder >= len(folders) else folders[folder]
+    while header[at]:
+        name, at = _text(header, at)
+        folder, at = uleb(header, at)
+        _, at = uleb(header, at)
+        _, at = uleb(header, at)
+        before = "" if name.startswith("/") else folders[folder]
         left -= len(before) + len(name)
         if left < 0:
-            raise ValueError("the names in a line table take too much memory")
+            raise ValueError("the names in it take too much memory")
         paths.append((before + name).replace("/./", "/").removeprefix("./"))
-        name, at = _text(data, at, end)
     return paths
 
 
-def _text(data: bytes, start: int, end: int) -> tuple[str, int]:
+def _text(data: bytes, start: int) -> tuple[str, int]:
     """Return a text and the offset behind it."""
-    stop = data.find(b"\0", start, end)
-    if stop < 0:
-        raise ValueError("a line table has a name without an end")
-    return data[start:stop].decode("utf-8", "replace"), stop + 1
+    end = data.index(b"\0", start)
+    return data[start:end].decode("utf-8", "replace"), end + 1
 
 
-def _rows(data: bytes, table: _Table) -> Iterator[Row]:
-    """Yield the rows of a table. One long function: a call for each opcode would take most of the time."""
+def _rows(data: bytes, table: _Table) -> Generator[Row, None, int]:
+    """Yield the rows of a table, and return where its last opcode ends.
+
+    One long function: a call for each opcode would take most of the time.
+    """
     at, end, step, line_base, line_range, operands, paths = table
     place = address = 0
     file = line = 1
@@ -119,35 +119,29 @@ def _rows(data: bytes, table: _Table) -> Iterator[Row]:
         elif opcode == _COPY:
             yield Row(place, address, _source(paths, file, line))
         elif opcode == _ADVANCE_PC:
-            count, at = _uleb(data, at)
+            count, at = uleb(data, at)
             address += count * step
         elif opcode == _ADVANCE_LINE:
             count, at = _sleb(data, at)
             line += count
         elif opcode == _SET_FILE:
-            file, at = _uleb(data, at)
+            file, at = uleb(data, at)
         elif opcode == _CONST_ADD_PC:
             address += (255 - len(operands)) // line_range * step
         elif opcode == _EXTENDED:
-            size, at = _extended_size(data, at, end)
+            size, at = uleb(data, at)
             if data[at] == _END_SEQUENCE:
                 yield Row(place, address, None)
                 address = 0
                 file = line = 1
             elif data[at] == _SET_ADDRESS:
                 place = at + 1
-                address = int.from_bytes(data[place : min(at + size, place + 8)], "little")
+                address = 0
             at += size
         else:
             for _ in range(operands[opcode]):
-                _, at = _uleb(data, at)
-
-
-def _extended_size(data: bytes, at: int, end: int) -> tuple[int, int]:
-    size, at = _uleb(data, at)
-    if not 0 < size <= end - at:
-        raise ValueError(f"the opcode at byte {at} of a line table is longer than the table")
-    return size, at
+                _, at = uleb(data, at)
+    return at
 
 
 def _source(paths: list[str], file: int, line: int) -> FileAndLine | None:
@@ -157,7 +151,7 @@ def _source(paths: list[str], file: int, line: int) -> FileAndLine | None:
     return None
 
 
-def _uleb(data: bytes, at: int) -> tuple[int, int]:
+def uleb(data: bytes, at: int) -> tuple[int, int]:
     """Return an unsigned LEB128 number of up to 64 bits and the offset behind it (DWARF 3, 7.6)."""
     value = shift = 0
     while shift <= 63:
@@ -171,6 +165,6 @@ def _uleb(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _sleb(data: bytes, at: int) -> tuple[int, int]:
-    value, end = _uleb(data, at)
+    value, end = uleb(data, at)
     bits = 7 * (end - at)
     return value - (1 << bits) if value >> (bits - 1) else value, end

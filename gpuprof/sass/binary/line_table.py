@@ -13,8 +13,6 @@ from typing import NamedTuple
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES, TEXT, Elf, cubin_elf, refusing_damage
 from gpuprof.sass.binary.line_program import FileAndLine, line_rows
 
-_OF_A_SECTION = 3
-"""The kind of the symbol that a section has for itself."""
 _LARGEST_WITHOUT_CODE = 1 << 24
 """If the machine code was taken out of a cubin, its functions keep their sizes, which are larger than the file."""
 
@@ -50,15 +48,13 @@ def line_runs(cubin: bytes, *, innermost: bool = True) -> Mapping[str, tuple[Lin
     """
     with refusing_damage("the line table of a cubin"):
         elf = cubin_elf(cubin)
-        content = elf.content(elf.named(".debug_line"))
-        functions = _functions(elf, content)
+        functions = _functions(elf)
         code: dict[int, _Rows] = {}
-        for place, address, line in line_rows(content):
+        for place, address, line in line_rows(elf.named(".debug_line")):
             if place in functions:
-                number, base = functions[place]
-                rows = code.setdefault(number, {})
+                rows = code.setdefault(functions[place], {})
                 # An instruction that only begins behind a row is the first that has its line.
-                offset = -(-max(0, address + base) // INSTRUCTION_BYTES) * INSTRUCTION_BYTES
+                offset = -(-address // INSTRUCTION_BYTES) * INSTRUCTION_BYTES
                 if rows.get(offset) is None or (innermost and line is not None):
                     rows[offset] = line
         if sum(elf.sections[number].size for number in code) > max(2 * len(cubin), _LARGEST_WITHOUT_CODE):
@@ -70,29 +66,14 @@ def line_runs(cubin: bytes, *, innermost: bool = True) -> Mapping[str, tuple[Lin
         return tables
 
 
-def _functions(elf: Elf, table: bytes) -> dict[int, tuple[int, int]]:
-    """Return the functions that relocations name, by the places of the table that are relocated.
-
-    Each is the section of its code, and the difference between offsets in it and addresses of the table. In code that
-    was copied from a running program, symbols are addresses, and so is the number in the table.
-    """
+def _functions(elf: Elf) -> dict[int, int]:
+    """Return the section of the function that begins at each place of the table that is relocated."""
     functions = {}
-    for name in (".rel.debug_line", ".rela.debug_line"):
-        section = elf.named(name)
-        if section is None:
-            continue
-        symbols = elf.symbols(elf.sections[section.link])
-        starts = {symbol.section: symbol.value for symbol in symbols if symbol.kind == _OF_A_SECTION and symbol.value}
-        for place, number, addend in elf.relocations(section):
-            symbol = symbols[number]
-            if symbol.section in starts:
-                base = -starts[symbol.section]
-            elif addend is None:
-                base = symbol.value
-            else:
-                # The addend replaces the number in the table.
-                base = symbol.value + addend - int.from_bytes(table[place : place + 8], "little")
-            functions[place] = (symbol.section, base)
+    symbols = elf.symbols()
+    for section in elf.sections:
+        if section.name in (".rel.debug_line", ".rela.debug_line"):
+            for place, number in elf.relocations(section):
+                functions[place] = symbols[number].section
     return functions
 
 

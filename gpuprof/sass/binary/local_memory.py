@@ -9,7 +9,9 @@ loads a slot for the last time, shows where they begin; that much is a guess.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
+from math import inf
 
 from msgspec import Struct
 
@@ -53,13 +55,11 @@ def local_memory(kernel: CubinKernel, code: Sequence[Instruction]) -> LocalMemor
 def _functions(kernel: CubinKernel, code: Sequence[Instruction]) -> list[list[Instruction]]:
     """Return the kernel's own instructions, and those of each function within its code."""
     functions: list[list[Instruction]] = [[] for _ in range(len(kernel.inner) + 1)]
-    following = 0
-    end = 0
+    starts = [function.offset for function in kernel.inner]
+    ends = [0, *(function.offset + function.size_bytes for function in kernel.inner)]
     for instruction in code:
-        while following < len(kernel.inner) and kernel.inner[following].offset <= instruction.address:
-            end = kernel.inner[following].offset + kernel.inner[following].size_bytes
-            following += 1
-        functions[following if instruction.address < end else 0].append(instruction)
+        number = bisect_right(starts, instruction.address)
+        functions[number if instruction.address < ends[number] else 0].append(instruction)
     return functions
 
 
@@ -75,10 +75,8 @@ def _spills(function: Sequence[Instruction]) -> tuple[list[int], bool]:
         return [access.address for access, _ in slots], True
     if not any(access.name == "LDL" for access, _ in slots):
         return [], True
-    last_loads = [offset for access, offset in slots if access.is_a("LDL.LU")]
-    if not last_loads:
-        return [], False
-    return [access.address for access, offset in slots if offset >= min(last_loads)], False
+    first = min((offset for access, offset in slots if access.is_a("LDL.LU")), default=inf)
+    return [access.address for access, offset in slots if offset >= first], False
 
 
 def stack_slot(access: Instruction) -> int | None:

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from gpuprof.sass.dataflow.evaluation import Evaluation
 from gpuprof.sass.dataflow.reaching_definitions import ReachingDefinitions, RegisterPlace
-from gpuprof.sass.flow.branches import Branches
-from gpuprof.sass.flow.graph import ENDS, ControlFlowGraph
-from gpuprof.sass.instruction import JUMPS, Instruction
+from gpuprof.sass.flow.graph import ControlFlowGraph
+from gpuprof.sass.instruction import ENDS, JUMPS, Instruction
 from gpuprof.sass.operands import named
 from gpuprof.sass.requests import LaneRequest, requests
 
@@ -37,9 +36,9 @@ class DefinitionGraph:
     """The definitions that addresses, branches and their predicates follow from, in the order of the code."""
 
     def __init__(self, graph: ControlFlowGraph) -> None:
-        self.graph, self.branches = graph, Branches(graph)
-        self.reaching = ReachingDefinitions(graph, self.branches)
-        self.order = graph.order()
+        self.graph = graph
+        self.reaching = ReachingDefinitions(graph)
+        self.order = graph.order
         self.asked = [
             AskedRequest(number, at, instruction, request)
             for number in self.order
@@ -67,7 +66,11 @@ class DefinitionGraph:
 
     def deciding(self, block: int) -> tuple[RegisterPlace, ...]:
         """Return the predicates of the branches between a block and its dominator; none if they are too many."""
-        return tuple(dict.fromkeys(self.reaching.read(*guard) for guard in self.branches.before(block) or ()))
+        places: dict[RegisterPlace, None] = {}
+        for number in self.graph.branches_above(block):
+            last = len(self.graph.blocks[number]) - 1
+            places.update(dict.fromkeys(self.read_in(number, last, self.conditions(number))))
+        return tuple(places)
 
     def leads_away(self, block: int) -> bool:
         """Return whether a block ends with a jump, or with the end of threads."""

@@ -22,9 +22,8 @@ from gpuprof.sass.dataflow.sum_rules import SUM_RULES
 from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.dataflow.word_rules import OPCODE_RULES, WORD_RULES
 from gpuprof.sass.instruction import Instruction
-from gpuprof.sass.operands import written
+from gpuprof.sass.operands import LANE_BY_LANE, written
 from gpuprof.sass.requests import requests
-from gpuprof.sass.writes import LANE_BY_LANE, may_write
 
 _MOST_KEPT = 1 << 16
 _LOADS_CONSTANTS = {"LDC", "ULDC", "LDCU"}
@@ -143,7 +142,7 @@ def results(instruction: Instruction, reader: OperandReader) -> Mapping[str, Res
         views = map(reader.symbols.lanes_of, reader.known.values())
         return dict.fromkeys(written(instruction), uniform_of(views))
     if _loads_from_one_place(instruction, reader):
-        return {name: UNIFORM for name in may_write(instruction) if "P" not in name}
+        return {name: UNIFORM for name in written(instruction) if "P" not in name}
     return {}
 
 

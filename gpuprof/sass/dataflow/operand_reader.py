@@ -21,7 +21,7 @@ from gpuprof.sass.dataflow.expressions import (
 from gpuprof.sass.dataflow.launch_constants import bank_offset
 from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.instruction import Instruction
-from gpuprof.sass.operands import address_terms, named, numbered
+from gpuprof.sass.operands import address_terms, named
 
 _OPERAND = re.compile(
     r"(?P<sign>[-~]?)(?:(?P<register>U?R)(?P<number>\d+|Z)|(?P<constant>c\[.*\])|(?P<immediate>0x[0-9a-f]+|\d+)|SRZ)"
@@ -160,13 +160,14 @@ Results = Sequence[tuple[str, Result]]
 Rule = Callable[[Instruction, OperandReader], "Results | None"]
 """None: the rule does not cover this form of the instruction."""
 
+_NUMBERED = re.compile(r"(U?[RP])(\d+)")
 IS_FLAG = re.compile(r"!?U?P(?:\d+|T)")
 
 
 def next_register(register: str, by: int = 1) -> str:
     """Return the name of a register further on."""
-    kind, number = numbered(register)
-    return f"{kind}{number + by}" if kind else register
+    match = _NUMBERED.fullmatch(register)
+    return f"{match[1]}{int(match[2]) + by}" if match else register
 
 
 def split_operands(instruction: Instruction) -> tuple[str, list[str], list[str], list[str]]:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Set
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
-from gpuprof.sass.flow.branches import Branches
 from gpuprof.sass.flow.graph import ControlFlowGraph
-from gpuprof.sass.instruction import Instruction, Operation
-from gpuprof.sass.operands import named, numbered, sources
-from gpuprof.sass.requests import requests
+from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.operands import registers_read
 
 _MOST_MEETINGS = 50_000
 """Entries of all dominance frontiers; with more, registers are assumed to join wherever paths do."""
-_TWO_WORDS = re.compile(r"^(?!U?SHF).*64|^D")
-_WIDE_ADDEND = re.compile(r"^U?IMAD\..*(?:WIDE|HI)")
 
 
 class RegisterPlace(NamedTuple):
@@ -41,14 +36,15 @@ class ReachingDefinitions:
     iterations.
     """
 
-    def __init__(self, graph: ControlFlowGraph, branches: Branches) -> None:
-        self._blocks, self._branches = graph.blocks, branches
+    def __init__(self, graph: ControlFlowGraph) -> None:
+        self._blocks = graph.blocks
         self._writing: dict[str, list[int]] = {}
-        for block in sorted(branches.reached):
+        for block in sorted(graph.order):
             for name in graph.writers[block]:
                 self._writing.setdefault(name, []).append(block)
         self._entries = frozenset(graph.entries)
-        self._called = {block: names for block, names in graph.called.items() if block in branches.reached}
+        self.before = {block: graph.predecessors[block] for block in sorted(graph.order)}
+        self._called = {block: names for block, names in graph.called.items() if block in self.before}
         self._graph = graph
         self._begun: dict[str, dict[int, RegisterPlace]] = {}
         self._met: dict[str, Set[int]] = {}
@@ -104,13 +100,11 @@ class ReachingDefinitions:
         if not bare:
             before = self.read(block, at, name, _opposite(predicate))
             return RegisterPlace(block, at, name), before, self.read(block, at, predicate.lstrip("@!"))
-        return tuple(
-            self.read(block, at, source, instruction.predicate) for source in _names_read(instruction.operation)
-        )
+        return tuple(self.read(block, at, source, instruction.predicate) for source in registers_read(instruction))
 
     def _beginning(self, block: int, name: str) -> RegisterPlace:
         """Return the definition that reaches the beginning of a block."""
-        begun, above = self._begun.setdefault(name, {}), self._branches.dominators
+        begun, above = self._begun.setdefault(name, {}), self._graph.dominators
         met = self._meetings(name)
         passed = []
         while block not in begun:
@@ -128,15 +122,9 @@ class ReachingDefinitions:
 
     # Where ways meet
 
-    @cached_property
-    def before(self) -> Mapping[int, tuple[int, ...]]:
-        """Return the blocks before each that are reached."""
-        reached, before = self._branches.reached, self._branches.predecessors
-        return {block: tuple(source for source in sources if source in reached) for block, sources in enumerate(before)}
-
     def _returned(self, name: str) -> Set[int]:
         """Return the blocks behind calls of functions that may write a register."""
-        callers = (block for block, names in self._called.items() if names is None or name in names)
+        callers = (block for block, names in self._called.items() if name in names)
         return {successor for block in callers for successor in self._graph.successors[block]}
 
     def _left(self, name: str) -> Set[int]:
@@ -193,7 +181,7 @@ class ReachingDefinitions:
 
     def _up(self, source: int, block: int) -> Iterator[int]:
         """Yield a block before another, and those that all ways to it go through, up to one that is before all."""
-        above = self._branches.dominators
+        above = self._graph.dominators
         last = above[block] if above[block] != block else None
         while source != last:
             yield source
@@ -205,22 +193,3 @@ class ReachingDefinitions:
 def _opposite(predicate: str) -> str:
     """Return the predicate that is true in the other lanes: `@!P0` for `@P0`."""
     return predicate.replace("!", "") if "!" in predicate else predicate.replace("@", "@!")
-
-
-@lru_cache(maxsize=1 << 16)
-def _names_read(operation: Operation) -> tuple[str, ...]:
-    """Return the registers and predicates that operands name, with the upper register of numbers of two words."""
-    instruction = Instruction.at(0, operation)
-    read = sources(instruction)
-    if _WIDE_ADDEND.match(instruction.opcode):
-        wide = read[2:3]
-    else:
-        wide = read if _TWO_WORDS.search(instruction.opcode) and not requests(instruction) else ()
-    names: dict[str, None] = {}
-    for operand in read:
-        for name in named(operand):
-            names[name] = None
-            kind, number = numbered(name)
-            if operand in wide and kind.endswith("R"):
-                names[f"{kind}{number + 1}"] = None
-    return tuple(names)

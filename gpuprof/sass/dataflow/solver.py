@@ -26,7 +26,6 @@ from gpuprof.sass.dataflow.expressions import (
 from gpuprof.sass.dataflow.operand_reader import OperandReader
 from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
 from gpuprof.sass.dataflow.warps import ThreadBlock
-from gpuprof.sass.flow.graph import reconvergence
 from gpuprof.sass.instruction import JUMPS
 
 _LEAST_STEPS = 20_000
@@ -60,7 +59,6 @@ class Solver:
     ) -> None:
         self.definitions = definitions
         self.graph = definitions.graph
-        self.branches = definitions.branches
         self._before = definitions.reaching.before
         self.warp = warp
         self.constants = constants
@@ -177,10 +175,10 @@ class Solver:
     def _diverge(self, block: int) -> None:
         """Note where the lanes that diverge at the end of a block reconverge."""
         self._diverged.add(block)
-        merge = reconvergence(self.graph, block)
+        merge = self.graph.reconvergence(block)
         for target in merge.blocks:
             mixed = self._mixed.get(target, frozenset())
-            self._mixed[target] = None if mixed is None or merge.written is None else mixed | merge.written
+            self._mixed[target] = None if mixed is None else mixed | merge.written
             if target in self.definitions.of_block:
                 self._add_joins(target)
 

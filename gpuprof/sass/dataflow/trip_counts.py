@@ -13,8 +13,8 @@ from gpuprof.sass.dataflow.expressions import WORD, LinearExpr, number_of, signe
 from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
 from gpuprof.sass.dataflow.solution import LoopMoves, Solution
 from gpuprof.sass.dataflow.word_rules import COMPARE
-from gpuprof.sass.flow.graph import ENDS, ControlFlowGraph
-from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.flow.graph import ControlFlowGraph
+from gpuprof.sass.instruction import ENDS, Instruction
 
 _COMPARISONS = {"ISETP", "UISETP"}
 _BRANCHES = {"BRA", "BRA.U", "CALL.REL.NOINC"}
@@ -40,12 +40,12 @@ def _exit(graph: ControlFlowGraph, header: int) -> int | None:
     Nothing but a jump may follow: `@P0 CALL.REL.NOINC 0x90`, then `BRA 0x10`.
     """
     body = graph.loops[header]
-    before = graph.predecessors()
+    before = graph.predecessors
     back = [block for block in before[header] if block in body]
     leaving = [block for block in body if not body.issuperset(graph.successors[block])]
     if len(back) != 1 or len(leaving) != 1 or graph.loops_around[leaving[0]][0] != header:
         return None
-    if any(graph.written[block] is None or _ends_threads(graph.blocks[block]) for block in body):
+    if any(_ends_threads(graph.blocks[block]) for block in body):
         return None
     is_lone_jump = len(graph.blocks[back[0]]) == 1 and before[back[0]] == leaving
     return leaving[0] if back == leaving or is_lone_jump else None

@@ -1,1 +1,1 @@
-"""The control flow of a kernel: basic blocks, dominators, loops, branches."""
+"""The control flow of a kernel: basic blocks, dominators, loops, and reconvergence."""

@@ -1,19 +1,18 @@
-"""The basic blocks of a kernel, and their successors."""
+"""The basic blocks of a kernel, and the edges between them."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from gpuprof.sass.instruction import JUMPS, Instruction
+from gpuprof.sass.flow.digraph import Digraph, reached
+from gpuprof.sass.instruction import ENDS, JUMPS, JUMPS_ANYWHERE, Instruction
 
 BasicBlock = tuple[Instruction, ...]
 
-ENDS = {"EXIT", "RET", "KILL"}
-ANYWHERE = {"BRX", "BRXU", "JMX", "JMXU"}
-"""Jumps to an address in a register."""
-_NEVER_GO_ON = ENDS | ANYWHERE
+_NEVER_GO_ON = ENDS | JUMPS_ANYWHERE
+_MAY_RETURN = JUMPS_ANYWHERE | {"RET"}
 _LEAVES = JUMPS | _NEVER_GO_ON | {"BSYNC", "CALL"}
 
 
@@ -31,107 +30,101 @@ def blocks_of(code: Sequence[Instruction]) -> tuple[BasicBlock, ...]:
     return tuple(tuple(code[start:end]) for start, end in pairwise(sorted(starts)))
 
 
-class FoundBlocks:
-    """The basic blocks of a kernel, in order, and what they lead to.
+def without_padding(code: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
+    """Return code without what compilers fill up its end with: NOPs, behind a branch to itself that nothing reaches."""
+    end = len(code)
+    while end and code[end - 1].name == "NOP":
+        end -= 1
+    if end < 2:
+        return code[:end]
+    before, last = code[end - 2 : end]
+    waits_forever = last.name in JUMPS and last.predicate is None and last.target == last.address
+    is_reached = before.predicate is not None or before.name not in JUMPS | _NEVER_GO_ON or len(before.operands) > 1
+    return code[: end - 1] if waits_forever and not is_reached else code[:end]
 
-    `jumps` are the addresses of the calls that are jumps.
-    """
 
-    def __init__(self, code: Sequence[Instruction]) -> None:
-        self.blocks = blocks_of(code)
-        self._numbers = {block[0].address: number for number, block in enumerate(self.blocks)}
-        self._regions = self._beginning_regions()
-        self.jumps = self._jumping_calls()
+class BlockEdges:
+    """The edges between the basic blocks of a kernel."""
 
-    def calls(self) -> dict[int, int | None]:
+    def __init__(self, blocks: Sequence[BasicBlock]) -> None:
+        self._blocks = blocks
+        self._numbers = {block[0].address: number for number, block in enumerate(blocks)}
+
+    def jumping_calls(self) -> frozenset[int]:
+        """Return the addresses of calls that are jumps: ptxas leaves a long loop by `@P0 CALL.REL.NOINC`.
+
+        From the target of such a call no RET is reached.
+        """
+        last = [block[-1] for block in self._blocks]
+        calls = [item for item in last if item.is_a("CALL.REL.NOINC") and item.target in self._numbers]
+        if not calls:
+            return frozenset()
+        every = range(len(self._blocks))
+        sources = Digraph(self.successors(frozenset()), every).predecessors
+        may_return = reached(sources, [number for number in every if last[number].name in _MAY_RETURN])
+        return frozenset(call.address for call in calls if self._target(call) not in may_return)
+
+    def calls(self, jumps: frozenset[int]) -> dict[int, int | None]:
         """Return for each block that ends with a call the block that it calls; None: it is elsewhere.
 
         An absolute address is none of this code: it is 0 as long as the code is not linked.
         """
-        ends = ((number, block[-1]) for number, block in enumerate(self.blocks))
-        return {
-            number: None if last.target is None or ".ABS" in last.opcode else self._numbers.get(last.target)
-            for number, last in ends
-            if last.name == "CALL" and last.address not in self.jumps
-        }
+        calls = {}
+        for number, block in enumerate(self._blocks):
+            last = block[-1]
+            if last.name == "CALL" and last.address not in jumps:
+                calls[number] = None if ".ABS" in last.opcode else self._target(last)
+        return calls
 
-    def successors(self) -> tuple[tuple[int, ...], ...]:
+    def successors(self, jumps: frozenset[int]) -> tuple[tuple[int, ...], ...]:
         """Return for each block those that can follow it."""
-        successors = [set(self._following(number, self.jumps)) for number in range(len(self.blocks))]
+        successors = [set(self._following(number, jumps)) for number in range(len(self._blocks))]
         self._add_reconvergence(successors)
         return tuple(tuple(sorted(targets)) for targets in successors)
+
+    def _target(self, instruction: Instruction) -> int | None:
+        return self._numbers.get(instruction.target) if instruction.target is not None else None
 
     def _following(self, number: int, jumps: frozenset[int]) -> Iterator[int]:
         """Yield the blocks that can follow one by its last instruction; those of BSYNC are where lanes reconverge.
 
         `BRA.U !UP0, 0x110` has its condition among the operands.
         """
-        last = self.blocks[number][-1]
+        last = self._blocks[number][-1]
         jumping = last.name in JUMPS or last.address in jumps
-        if jumping and last.target in self._numbers:
-            yield self._numbers[last.target]
+        target = self._target(last)
+        if jumping and target is not None:
+            yield target
         conditional = last.predicate is not None or (jumping and len(last.operands) > 1)
         goes_on = conditional or not (jumping or last.name in _NEVER_GO_ON or last.name == "BSYNC")
-        if goes_on and number + 1 < len(self.blocks):
+        if goes_on and number + 1 < len(self._blocks):
             yield number + 1
 
-    # Reconvergence
-
-    def _beginning_regions(self) -> Mapping[int, Mapping[str, int]]:
-        """Return of each block with a BSSY the blocks in which lanes reconverge, by their barriers."""
-        regions: dict[int, dict[str, int]] = {}
-        for number, block in enumerate(self.blocks):
-            for instruction in block:
-                if instruction.name == "BSSY" and instruction.target in self._numbers:
-                    regions.setdefault(number, {})[instruction.operands[0]] = self._numbers[instruction.target]
-        return regions
-
     def _add_reconvergence(self, successors: list[set[int]]) -> None:
-        """Let each `BSYNC Bn` be followed by what the last `BSSY Bn` before it names, on every way to it."""
-        opened: list[dict[str, set[int]]] = [{} for _ in self.blocks]
-        waiting = set(self._regions)
+        """Let each `BSYNC Bn` be followed by the target of the last `BSSY Bn` before it, on every way to it."""
+        begun = {number: regions for number in range(len(self._blocks)) if (regions := self._regions(number))}
+        opened: list[set[tuple[str, int]]] = [set() for _ in self._blocks]
+        waiting = set(begun)
         while waiting:
             number = waiting.pop()
-            now = opened[number] | {name: {block} for name, block in self._regions.get(number, {}).items()}
-            last = self.blocks[number][-1]
+            own = begun.get(number, {})
+            now = {(name, target) for name, target in opened[number] if name not in own} | set(own.items())
+            last = self._blocks[number][-1]
             if last.name == "BSYNC":
-                successors[number] |= now.get("".join(last.operands[:1]), set())
+                successors[number] |= {target for name, target in now if (name,) == last.operands[:1]}
             for successor in successors[number]:
-                known = opened[successor]
-                merged = {name: known.get(name, set()) | targets for name, targets in now.items()}
-                if any(merged[name] != known.get(name) for name in merged):
-                    known.update(merged)
+                if not now <= opened[successor]:
+                    opened[successor] |= now
                     waiting.add(successor)
-        for number, block in enumerate(self.blocks[:-1]):
+        for number, block in enumerate(self._blocks[:-1]):
             if block[-1].name == "BSYNC" and not successors[number]:
                 successors[number] = {number + 1}
 
-    # Calls that are jumps
-
-    def _jumping_calls(self) -> frozenset[int]:
-        """Return the addresses of calls that are jumps: ptxas leaves a long loop by `@P0 CALL.REL.NOINC`.
-
-        From the target of such a call no RET is reached.
-        """
-        near = [block[-1] for block in self.blocks if block[-1].is_a("CALL.REL.NOINC")]
-        led = [(call.address, self._numbers[call.target]) for call in near if call.target in self._numbers]
-        returning = self._returning() if led else set()
-        return frozenset(address for address, target in led if target not in returning)
-
-    def _returning(self) -> set[int]:
-        """Return the blocks from which a RET may be reached, calls taken to come back, and lanes to reconverge."""
-        before: dict[int, list[int]] = {}
-        for number, block in enumerate(self.blocks):
-            following = {*self._following(number, frozenset()), *self._regions.get(number, {}).values()}
-            if block[-1].name == "BSYNC" or block[-1].name in ANYWHERE:
-                following.add(number + 1)
-            for target in following:
-                before.setdefault(target, []).append(number)
-        returning: set[int] = set()
-        waiting = [number for number, block in enumerate(self.blocks) if block[-1].name == "RET"]
-        while waiting:
-            number = waiting.pop()
-            if number not in returning:
-                returning.add(number)
-                waiting += before.get(number, ())
-        return returning
+    def _regions(self, number: int) -> dict[str, int]:
+        """Return by their barriers the blocks in which lanes reconverge that diverge behind a block."""
+        regions = {}
+        for instruction in self._blocks[number]:
+            target = self._target(instruction) if instruction.name == "BSSY" else None
+            if target is not None:
+                regions[instruction.operands[0]] = target
+        return regions

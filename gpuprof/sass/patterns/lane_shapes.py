@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import accumulate, compress, pairwise
 from typing import Literal, NamedTuple
 
@@ -30,20 +29,14 @@ WIDE_BYTES = 16
 LINE_BYTES = 128
 """The bytes of a cache line."""
 _SPACES = frozenset({"global", "generic"})
-EDGE = 1.0
-"""A row of lanes that begins inside a sector touches one sector more.
-
-A single word fills a part of one.
-"""
 
 
 class LaneShape(Struct, frozen=True):
     """How the lanes of a warp access memory in one instruction.
 
-    `apart`: the bytes from most lanes to the next; None if code and launch do not show it.
-    `beside`: the number of adjacent words that a thread accesses one at a time, per iteration if it
-    is in a loop.
-    `step`: the bytes from one iteration to the next; None if there is no such step.
+    `apart`: the bytes from most lanes to the next; None if code and launch do not show it. `beside`: the number of
+    adjacent words that a thread accesses one at a time, per iteration if it is in a loop. `step`: the bytes from one
+    iteration to the next; None if there is no such step.
     """
 
     name: ShapeName
@@ -73,53 +66,33 @@ class WarpRequest(NamedTuple):
     most: float
 
 
-@lru_cache(maxsize=32)
-def lane_shapes(launch: LaunchedCode) -> Mapping[int, LaneShape]:
-    """Return the shape of each global access by address; contiguous lanes count as misaligned.
-
-    An access has no shape if all lanes touch one address: it never moves more than it needs.
-    """
-    walked = _walked(launch)
-    return shapes_of(*walked) if walked is not None else {}
-
-
-@lru_cache(maxsize=32)
 def global_requests(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
-    """Return every global load and store by its address; nothing if the code cannot be followed."""
-    walked = _walked(launch)
-    if walked is None:
+    """Return every access of global memory by its address; nothing if the code cannot be followed."""
+    graph = graph_of(launch.code)
+    if graph is None:
         return {}
-    addresses, lanes = walked
+    constants = known_constants(launch.target, launch.block, launch.grid)
+    solution = Solution(definition_graph(graph), ThreadBlock(launch.block), constants)
+    addresses = addresses_of(solution, _SPACES)
+    lanes = _active_lanes(solution, addresses)
     shapes = shapes_of(addresses, lanes)
     known = {}
     for instruction in launch.code:
+        at = instruction.address
         for request in requests(instruction):
-            if request.space in _SPACES and request.kind in {"load", "store"}:
-                at = instruction.address
+            if request.space in _SPACES:
                 most = _most_unused(addresses.of.get((at, request.space)), lanes.get(at, ()), request)
                 known[at] = WarpRequest(request.kind, shapes.get(at), most)
     return known
 
 
-@lru_cache(maxsize=2)
-def _walked(launch: LaunchedCode) -> tuple[KernelAddresses, Mapping[int, Sequence[int]]] | None:
-    """Return the terms of addresses, and the known offsets of active lanes.
-
-    None if jumps are not known.
-    """
-    graph = graph_of(launch.code)
-    if graph is None:
-        return None
-    constants = known_constants(launch.target, launch.block, launch.grid)
-    solution = Solution(definition_graph(graph), ThreadBlock(launch.block), constants)
-    addresses = addresses_of(solution, _SPACES)
-    if not addresses.of:
-        return None
+def _active_lanes(solution: Solution, addresses: KernelAddresses) -> Mapping[int, Sequence[int]]:
+    """Return the known offsets of active lanes by the instruction's address."""
     lanes = {}
     for access in accesses_of(solution).values():
         if access.offsets is not None and (access.address, access.space) in addresses.of:
             lanes[access.address] = tuple(compress(access.offsets, access.active))
-    return addresses, lanes
+    return lanes
 
 
 def _most_unused(item: LaneAddress | None, lanes: Sequence[int], request: LaneRequest) -> float:
@@ -131,34 +104,58 @@ def _most_unused(item: LaneAddress | None, lanes: Sequence[int], request: LaneRe
     distances = _distances(item, lanes)
     numbers = [distance for distance in distances if distance is not None]
     beside = max(numbers.count(width), numbers.count(-width))
-    ends = EDGE * (1 + len(distances) - beside) if beside else 0.0
-    if None in distances:
+    # A row of lanes that begins inside a sector touches one sector more; a single word fills a part of one.
+    ends = 1.0 + len(distances) - beside if beside else 0.0
+    if len(numbers) < len(distances):
         return min(apart, 2 * ends or apart)
     begins = set(accumulate(numbers, initial=0))
-    sectors = set[int]()
-    for begin in begins:
-        sectors |= {begin // SECTOR_BYTES, (begin + width - 1) // SECTOR_BYTES}
+    sectors = {at // SECTOR_BYTES for begin in begins for at in (begin, begin + width - 1)}
     return min(apart, len(sectors) - len(begins) * width / SECTOR_BYTES + ends)
 
 
-def shapes_of(addresses: KernelAddresses, lanes: Mapping[int, Sequence[int]]) -> Mapping[int, LaneShape]:
-    """Return the shape of each global access by address.
+class _Run(NamedTuple):
+    """Adjacent accesses of a thread: their bytes and words, and the offsets of all accesses with the same base."""
 
-    `lanes` has the offsets of active lanes, if known.
+    accesses: Sequence[LaneAddress]
+    size: int
+    beside: int
+    offsets: Sequence[int]
+
+
+def shapes_of(addresses: KernelAddresses, lanes: Mapping[int, Sequence[int]]) -> Mapping[int, LaneShape]:
+    """Return the shape of each global access by address; contiguous lanes count as misaligned.
+
+    An access has no shape if all lanes touch one address: it never moves more than it needs. `lanes` has the offsets of
+    active lanes, if known.
     """
     groups: defaultdict[tuple[object, ...], list[LaneAddress]] = defaultdict(list)
-    for (_, space), item in addresses.of.items():
-        if space in _SPACES:
+    for item in addresses.of.values():
+        if item.request.space in _SPACES:
             groups[item.base, item.request.kind, item.loop].append(item)
     shapes = {}
-    for group in groups.values():
-        for run in _runs(group):
-            for item in run.accesses:
-                address = item.instruction.address
-                shape = _shape(item, _distances(item, lanes.get(address, ())), run, addresses)
-                if shape is not None:
-                    shapes[address] = shape
+    for run in (run for group in groups.values() for run in _runs(group)):
+        for item in run.accesses:
+            address = item.instruction.address
+            shape = _shape(item, _distances(item, lanes.get(address, ())), run, addresses)
+            if shape is not None:
+                shapes[address] = shape
     return shapes
+
+
+def _runs(group: Sequence[LaneAddress]) -> Iterator[_Run]:
+    """Split accesses of one base into runs of adjacent ones."""
+    offsets = sorted({item.offset for item in group})
+    runs: list[list[LaneAddress]] = []
+    end = 0
+    for item in sorted(group, key=lambda item: item.offset):
+        if not runs or item.offset > end:
+            runs.append([])
+            end = item.offset
+        runs[-1].append(item)
+        end = max(end, item.offset + item.request.width_bytes)
+    for run in runs:
+        size = max(item.offset + item.request.width_bytes for item in run) - run[0].offset
+        yield _Run(run, size, len({item.offset for item in run}), offsets)
 
 
 def _distances(item: LaneAddress, lanes: Sequence[int]) -> list[int | None]:
@@ -171,22 +168,17 @@ def _distances(item: LaneAddress, lanes: Sequence[int]) -> list[int | None]:
     return [after[0] - before[0] if after[1:] == before[1:] else None for before, after in pairwise(parts)]
 
 
-def _majority(distances: Sequence[int | None]) -> int | None:
-    """Return the value of more than half of the distances; None if there is none."""
-    number = max(set(distances), key=distances.count, default=None)
-    return number if 2 * distances.count(number) > len(distances) else None
-
-
 def _shape(
     item: LaneAddress, distances: Sequence[int | None], run: _Run, addresses: KernelAddresses
 ) -> LaneShape | None:
-    if not any(distances) and None not in distances:
+    """Return the shape of an access; None if all lanes touch one address, or if nothing is known."""
+    if set(distances) <= {0}:
         return None
     width = item.request.width_bytes
     apart = _majority(distances)
     if apart is not None and abs(apart) == width:
-        whole = distances.count(apart) == len(distances)
-        return LaneShape("misaligned", width, apart) if whole else LaneShape("partial", width, None)
+        is_whole = distances.count(apart) == len(distances)
+        return LaneShape("misaligned", width, apart) if is_whole else LaneShape("partial", width, None)
     step = item.step
     if step is not None and abs(step) > run.size:
         step = None
@@ -200,6 +192,12 @@ def _shape(
     return LaneShape(name or "stride", width, apart or None, run.beside, step)
 
 
+def _majority(distances: Sequence[int | None]) -> int | None:
+    """Return the value of more than half of the distances; None if there is none."""
+    number = max(set(distances), key=distances.count)
+    return number if 2 * distances.count(number) > len(distances) else None
+
+
 def _by_neighbours(item: LaneAddress, run: _Run, apart: int | None, step: int | None) -> ShapeName | None:
     """Return a shape by the other words that a thread touches."""
     if step is None and apart is not None and WIDE_BYTES < abs(apart) <= LINE_BYTES:
@@ -209,29 +207,3 @@ def _by_neighbours(item: LaneAddress, run: _Run, apart: int | None, step: int | 
             return "structure"
     is_wide = run.size >= WIDE_BYTES or (apart is not None and run.size == abs(apart))
     return "neighbours" if step is not None or (run.beside > 1 and is_wide) else None
-
-
-class _Run(NamedTuple):
-    """Adjacent accesses of a thread: their bytes and words, and the offsets of their group."""
-
-    accesses: tuple[LaneAddress, ...]
-    size: int
-    beside: int
-    offsets: Sequence[int]
-
-
-def _runs(group: Sequence[LaneAddress]) -> Iterator[_Run]:
-    """Split accesses of one base into runs of adjacent ones."""
-    offsets = sorted({item.offset for item in group})
-    runs: list[list[LaneAddress]] = []
-    ends: list[int] = []
-    for item in sorted(group, key=lambda item: item.offset):
-        end = item.offset + item.request.width_bytes
-        if runs and item.offset <= ends[-1]:
-            runs[-1].append(item)
-            ends[-1] = max(ends[-1], end)
-        else:
-            runs.append([item])
-            ends.append(end)
-    for run, end in zip(runs, ends, strict=True):
-        yield _Run(tuple(run), end - run[0].offset, len({item.offset for item in run}), offsets)

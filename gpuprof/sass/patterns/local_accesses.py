@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 from gpuprof.sass.flow.graph import ControlFlowGraph, graph_of
 from gpuprof.sass.instruction import Instruction, instruction_of
 from gpuprof.sass.operands import waits_for, written
-from gpuprof.sass.writes import may_write
 
 LOCAL_OPCODES = ("LDL", "STL")
 """Opcodes that access local memory, without modifiers."""
@@ -16,7 +14,6 @@ _GENERIC = ("LD", "ST")
 """Accesses whose address may be one of local memory."""
 
 
-@lru_cache(maxsize=32)
 def local_accesses(sass: tuple[str, ...], pcs: tuple[int, ...]) -> dict[int, bool] | None:
     """Return the indices of local accesses (True) and of the first waits for loads (False).
 
@@ -28,39 +25,29 @@ def local_accesses(sass: tuple[str, ...], pcs: tuple[int, ...]) -> dict[int, boo
     graph = graph_of(code)
     if graph is None:
         return None
-    numbers = {item.address: number for number, item in enumerate(code)}
-    places: dict[int, bool] = {}
+    indices = {item.address: index for index, item in enumerate(code)}
+    places = {index: True for index, item in enumerate(code) if item.name in LOCAL_OPCODES}
     for number, block in enumerate(graph.blocks):
-        for place, item in enumerate(block):
-            if item.name in LOCAL_OPCODES:
-                places[numbers[item.address]] = True
-                if not written(item):
-                    continue
-                for waiting in _first_users(graph, number, place):
-                    places.setdefault(numbers[waiting.address], False)
+        for at, item in enumerate(block):
+            if item.name in LOCAL_OPCODES and written(item):
+                for waiting in _first_users(graph, number, at):
+                    places.setdefault(indices[waiting.address], False)
     return places
 
 
-def _first_users(graph: ControlFlowGraph, number: int, place: int) -> Iterator[Instruction]:
+def _first_users(graph: ControlFlowGraph, number: int, at: int) -> Iterator[Instruction]:
     """Yield the first instruction on each path that needs a load's result or registers."""
-    load = graph.blocks[number][place]
+    load = graph.blocks[number][at]
+    results = set(written(load))
     seen = set[int]()
-    paths = [(number, place + 1)]
-    registers = frozenset(written(load))
+    paths = [(number, at + 1)]
     while paths:
-        number, place = paths.pop()
-        needs = (
-            item
-            for item in graph.blocks[number][place:]
-            if waits_for(item, load) or not registers.isdisjoint(may_write(item))
-        )
-        user = next(needs, None)
+        number, at = paths.pop()
+        rest = graph.blocks[number][at:]
+        user = next((item for item in rest if waits_for(item, load) or not results.isdisjoint(written(item))), None)
         if user is not None:
             yield user
             continue
-        following = [*graph.successors[number]]
-        called = graph.calls.get(number)
-        if called is not None:
-            following.append(called)
+        following = graph.with_calls[number]
         paths += [(successor, 0) for successor in following if successor not in seen]
         seen.update(following)

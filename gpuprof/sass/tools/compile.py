@@ -1,4 +1,4 @@
-"""Compiles one file for one exact target with NVRTC, without a GPU, and reads the errors of compilers."""
+"""Compiles sources and PTX for one exact target, without a GPU, with NVRTC, nvcc and ptxas, and reads their errors."""
 
 from __future__ import annotations
 
@@ -10,23 +10,43 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from gpuprof.sass.tools.nvrtc import OLD_INSTALL_HINT, Nvrtc, find_nvrtc
-from gpuprof.sass.tools.programs import cuda_folders
+from gpuprof.errors import EnvironmentProblem, InputError
+from gpuprof.sass.tools.nvrtc import (
+    INSTALL_HINT,
+    OLD_INSTALL_HINT,
+    Nvrtc,
+    compile_apart,
+    find_nvrtc,
+)
+from gpuprof.sass.tools.programs import (
+    LIMITS,
+    NVCC_HINT,
+    CompileLimits,
+    Program,
+    compile_with,
+    cuda_folders,
+    find_programs,
+    program_for,
+)
 
 DEFAULT_STANDARD = "c++17"
 _SAYS_ERROR = re.compile(r"\berror\b[^:]{0,40}:|\bfatal\b[^:]{0,40}:|^nvcc fatal")
 _INCLUDE = "--include-path="
 _PLACE = re.compile(r"^([^\s(].{0,4096}?)(?:\((\d{1,9})\)|:(\d{1,9}(?::\d{1,9})?)): ")
 """Places in messages of EDG (NVRTC, nvcc) and g++."""
-_PTXAS = re.compile(r"^ptxas [^,]{1,4096}, line \d+; error\s*: ")
-"""An error of ptxas in PTX that another compiler wrote to a temporary file: the line means nothing to a user."""
+_PTXAS = re.compile(r"^ptxas [^,\n]{1,4096}, line (\d+); (?:error|fatal)\s*: ", re.MULTILINE)
+"""An error of ptxas. In PTX that another compiler wrote to a temporary file, the line means nothing to a user."""
 _ABORTED = "Ptx assembly aborted due to errors"
 _MOST_ERRORS, _LONGEST_ERROR = 3, 300
 _REFUSED = re.compile(
     r"requires \.target|not supported on \.target|cannot be compiled for architecture|Illegal vector size: 8$"
 )
 """The last is the message of NVRTC before 12.9 for a load of 256 bits, which Blackwell has."""
-
+_NO_HOST_COMPILER = re.compile(
+    r"Cannot find compiler|host compiler .{0,80}not found|(?:gcc|g\+\+|cc1plus)\W.{0,20}(?:not found|No such file)"
+)
+_READ_BY_SHELL = frozenset('$`"\\')
+"""nvcc hands its arguments to a shell, between double quotes: a file called `$(reboot).cu` would be run."""
 
 Quotable = Callable[[str], bool]
 """Whether messages about a file may be shown. A source can include any file that its user can read."""
@@ -43,28 +63,29 @@ class Compiled(Struct, frozen=True):
 
 
 class NotCompiled(NamedTuple):
-    """No cubin: the target cannot do it (`unsupported`), or the source is wrong. `log` is the compiler's."""
+    """No cubin: the target cannot do it (`unsupported`), or the source is wrong."""
 
-    unsupported: bool
     why: str
-    log: str
+    unsupported: bool = False
 
 
 def compile_file(
     source: Path, target: str, options: tuple[str, ...], nvrtc: Nvrtc | None = None
 ) -> Compiled | NotCompiled:
-    """Compile a file with options that name the target; `nvrtc` None: with the first that knows it.
+    """Compile a file in this process with options that name the target; `nvrtc` None: with the first that knows it.
 
     Raises EnvironmentProblem if there is no NVRTC.
     """
     nvrtc = nvrtc or compiler_for(target)
     if nvrtc is None:
-        hint = OLD_INSTALL_HINT if target == "sm_70" else "a newer NVRTC is needed"
-        return NotCompiled(True, f"{', '.join(map(str, find_nvrtc()))} does not compile for {target}; {hint}", "")
+        names = ", ".join(map(str, find_nvrtc()))
+        return NotCompiled(f"{names} does not compile for {target}; {install_hint(target)}", unsupported=True)
     outcome = nvrtc.compile(source.read_text(encoding="utf-8"), source.name, options)
-    if outcome.cubin is None:
-        return _refusal(outcome.log)
-    return compiled_with(outcome.cubin, nvrtc, options, outcome.log)
+    if outcome.cubin is not None:
+        return _compiled(outcome.cubin, nvrtc, options, outcome.log)
+    errors = _errors(outcome.log, lambda _: True)
+    first = errors[0] if errors else outcome.log.strip() or "NVRTC gives no reason"
+    return NotCompiled(first, unsupported=_REFUSED.search(first) is not None)
 
 
 def compiler_for(target: str) -> Nvrtc | None:
@@ -72,26 +93,75 @@ def compiler_for(target: str) -> Nvrtc | None:
     return next((nvrtc for nvrtc in find_nvrtc() if nvrtc.knows(target)), None)
 
 
-def compiled_with(cubin: bytes, compiler: object, options: tuple[str, ...], log: str = "") -> Compiled:
-    """Return a cubin with its compiler and options, but for the folders of this machine."""
-    return Compiled(cubin, hashlib.sha256(cubin).hexdigest(), str(compiler), recorded(options), log)
+def install_hint(target: str) -> str:
+    """Return what brings an NVRTC that compiles for a target."""
+    return OLD_INSTALL_HINT if target == "sm_70" else INSTALL_HINT
 
 
-def recorded(options: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the options without the folders of this machine, which do not change the code."""
-    return tuple(option for option in options if not option.startswith(_INCLUDE))
+def compile_with_nvrtc(
+    nvrtc: Nvrtc, source: str, name: str, options: tuple[str, ...], quotable: Quotable, limits: CompileLimits
+) -> Compiled | NotCompiled:
+    """Compile a source in a process of its own. Raises LimitReached, and EnvironmentProblem if NVRTC itself fails."""
+    with_headers = (*options, *include_options(*_cuda_header_folders(nvrtc)))
+    outcome = compile_apart(nvrtc, source, name, with_headers, limits)
+    if outcome.cubin is None:
+        return NotCompiled(first_errors(outcome.log, quotable) or f"{nvrtc} makes no machine code of it")
+    return _compiled(outcome.cubin, nvrtc, options)
 
 
-def _refusal(log: str) -> NotCompiled:
-    """Read NVRTC's log: the target is to blame if ptxas says so in the first error."""
-    errors = _errors(log, lambda _: True)
-    first = errors[0] if errors else log.strip() or "NVRTC gives no reason"
-    return NotCompiled(_REFUSED.search(first) is not None, first, log)
+def compile_with_nvcc(
+    nvcc: Program, source: Path, options: tuple[str, ...], quotable: Quotable, limits: CompileLimits
+) -> Compiled | NotCompiled | None:
+    """Compile the device code of a file; None if nvcc does not get to it, because there is no C++ compiler.
+
+    The cubin is empty if an option had nvcc do something else. Raises LimitReached.
+    """
+    command = [str(nvcc.path), "-cubin", *options, "-x", "cu"]
+    for word in (*command, str(source.absolute())):
+        if _is_unsafe(word):
+            why = f'nvcc would have a shell read {word!r:.200}; it cannot have $, `, " or \\ in names and macros'
+            return NotCompiled(why)
+    cubin, outcome = compile_with(command, source, limits)
+    if outcome.code == 0:
+        return _compiled(cubin, nvcc, ("-cubin", *options))
+    if _NO_HOST_COMPILER.search(outcome.log):
+        return None
+    return NotCompiled(first_errors(outcome.log, quotable) or f"nvcc ended with {outcome.code} and gives no reason")
+
+
+def _is_unsafe(word: str) -> bool:
+    """Return whether a shell would read more than text in an argument; nvcc escapes the quotes of macros only."""
+    return bool(_READ_BY_SHELL.intersection(word.replace('"', "") if word.startswith("-D") else word))
+
+
+def compile_ptx(ptx: bytes, target: str, name: str, limits: CompileLimits = LIMITS) -> Compiled:
+    """Compile PTX with the lines that it names by the newest ptxas that knows the target; errors call it `name`.
+
+    Raises InputError if it does not compile, LimitReached, and EnvironmentProblem if there is no ptxas.
+    """
+    tool = program_for("ptxas", target)
+    if tool is None:
+        if not find_programs("ptxas"):
+            raise EnvironmentProblem("ptxas (the compiler of PTX) was not found", NVCC_HINT)
+        raise InputError(f"{name}: no ptxas here compiles for {target}")
+    options = (f"-arch={target}", "-lineinfo")
+    cubin, outcome = compile_with([str(tool.path), *options], ptx, limits)
+    if not cubin:
+        log = _PTXAS.sub(lambda place: f"{name}:{place[1]}: error: ", outcome.log)
+        why = first_errors(log, lambda file: file == name) or f"ptxas ended with {outcome.code}: {log:.300}"
+        raise InputError(f"{name} does not compile for {target}: {why[:1000]}")
+    return _compiled(cubin, tool, options)
 
 
 def first_errors(log: str, quotable: Quotable) -> str:
     """Return the first errors of a compiler with their places as FILE:LINE; empty if it names none."""
     return "; ".join(_errors(log, quotable)[:_MOST_ERRORS])
+
+
+def _compiled(cubin: bytes, compiler: object, options: tuple[str, ...], log: str = "") -> Compiled:
+    """Return a cubin with its options, but for the folders of this machine, which do not change the code."""
+    recorded = tuple(option for option in options if not option.startswith(_INCLUDE))
+    return Compiled(cubin, hashlib.sha256(cubin).hexdigest(), str(compiler), recorded, log)
 
 
 def _errors(log: str, quotable: Quotable) -> list[str]:
@@ -124,7 +194,7 @@ def include_options(*folders: Path) -> tuple[str, ...]:
     return tuple(f"{_INCLUDE}{folder}" for folder in folders)
 
 
-def cuda_header_folders(nvrtc: Nvrtc) -> tuple[Path, ...]:
+def _cuda_header_folders(nvrtc: Nvrtc) -> tuple[Path, ...]:
     """Return the folders of CUDA's own headers: those of the release of the NVRTC, else others.
 
     NVRTC itself has only what it needs to compile, and neither `cuda_fp16.h` nor `cooperative_groups.h`.

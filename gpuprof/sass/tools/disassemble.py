@@ -208,7 +208,7 @@ def _placed(known: _Known, kernel: Sequence[InstructionWord]) -> tuple[Instructi
         operation, read_at = text
         if read_at is not None:
             operation = with_addresses_moved(operation, _BASE, address - read_at)
-        placed.append(Instruction.at(address, operation))
+        placed.append(Instruction(address, operation))
     return tuple(placed)
 
 
@@ -232,4 +232,4 @@ def _placed_texts(known: _Known, kernel: Sequence[InstructionWord]) -> tuple[Pla
 
 @lru_cache(maxsize=1 << 15)
 def _spelled(operation: Operation) -> str:
-    return str(Instruction.at(0, operation)).replace(".reuse", "")
+    return str(Instruction(0, operation)).replace(".reuse", "")

@@ -20,25 +20,24 @@ from gpuprof.errors import EnvironmentProblem, GpuprofError
 from gpuprof.sass.tools.programs import (
     LIMITS,
     CompileLimits,
-    compile_in,
+    compile_with,
     cuda_folders,
-    private_folder,
-    refuse_without_memory,
+    newest_first,
     run,
 )
 from gpuprof.working_folder import python_command
 
 INSTALL_HINT = "install it: python -m pip install nvidia-cuda-nvrtc nvidia-cuda-nvdisasm"
-OLD_INSTALL_HINT = "python -m pip install nvidia-cuda-nvrtc-cu12"
+OLD_INSTALL_HINT = "install it: python -m pip install nvidia-cuda-nvrtc-cu12"
 NAMED = "GPUPROF_NVRTC"
 """The variable that names the NVRTC that comes before all others: a library, or a folder that has one."""
 
 _WHEEL_FOLDERS = ("nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib")
 _TOOLKIT_FOLDERS = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")
 _LIBRARY = "libnvrtc.so.1[0-9]"
-_OK, _COMPILATION_FAILED = 0, 6
-INVALID_OPTION = "NVRTC_ERROR_INVALID_OPTION"
-"""Its error for an option or a value of one that it does not know."""
+_OK = 0
+_NOT_COMPILED = (5, 6)
+"""NVRTC_ERROR_INVALID_OPTION, and NVRTC_ERROR_COMPILATION."""
 _TRIAL = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).nvrtcVersion"
 _PATIENCE_S = 30.0
 _REFUSED = 3
@@ -56,7 +55,6 @@ class Nvrtc:
     """One NVRTC library."""
 
     def __init__(self, path: Path) -> None:
-        _try_apart(path)
         self._builtins = _builtins_beside(path)
         self._library = ctypes.CDLL(str(path))
         self.path = path
@@ -69,14 +67,14 @@ class Nvrtc:
         self.architectures = frozenset(numbers)
 
     def compile(self, source: str, name: str, options: Sequence[str]) -> CompileOutcome:
-        """Compile one translation unit. Raises EnvironmentProblem if NVRTC itself fails, such as for an option."""
+        """Compile one translation unit. Raises EnvironmentProblem if NVRTC itself fails."""
         program = ctypes.c_void_p()
         self._call("nvrtcCreateProgram", ctypes.byref(program), source.encode(), name.encode(), 0, None, None)
         try:
             texts = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
             code = self._library.nvrtcCompileProgram(program, len(options), texts)
             log = self._bytes(program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
-            if code not in {_OK, _COMPILATION_FAILED}:
+            if code not in (_OK, *_NOT_COMPILED):
                 # Other lines may quote files that the source includes.
                 own = "\n".join(line for line in log.split("\n") if line.startswith("nvrtc"))
                 raise EnvironmentProblem(f"{self}: {self._message(code)}: {own}")
@@ -118,15 +116,12 @@ def find_nvrtc() -> tuple[Nvrtc, ...]:
     """
     place = os.environ.get(NAMED)
     named = _named(place) if place else None
-    by_version: dict[tuple[int, int], Nvrtc] = {}
-    for nvrtc in _loaded(_candidates()):
-        by_version.setdefault(nvrtc.version, nvrtc)
-    if named is None and not by_version:
-        raise EnvironmentProblem("NVRTC (the CUDA run-time compiler) was not found", INSTALL_HINT)
-    found = [by_version[version] for version in sorted(by_version, reverse=True)]
+    found = newest_first(_loaded(_candidates()))
     if named is not None:
-        found = [named, *(nvrtc for nvrtc in found if nvrtc.version != named.version)]
-    return tuple(found)
+        return (named, *(nvrtc for nvrtc in found if nvrtc.version != named.version))
+    if not found:
+        raise EnvironmentProblem("NVRTC (the CUDA run-time compiler) was not found", INSTALL_HINT)
+    return found
 
 
 def _named(place: str) -> Nvrtc:
@@ -134,7 +129,7 @@ def _named(place: str) -> Nvrtc:
     libraries = [Path(place)]
     if not libraries[0].is_file():
         libraries = _libraries_in(Path(place, part) for part in ("", *_WHEEL_FOLDERS, *_TOOLKIT_FOLDERS))
-    newest = max(_loaded(libraries), key=lambda nvrtc: nvrtc.version, default=None)
+    newest = next(iter(newest_first(_loaded(libraries))), None)
     if newest is None:
         hint = "set it to a libnvrtc.so.12 or libnvrtc.so.13 or to its folder, or unset it"
         raise EnvironmentProblem(f"{NAMED}={place} cannot be loaded as NVRTC", hint)
@@ -156,13 +151,9 @@ def _loaded(paths: Iterable[Path]) -> Iterator[Nvrtc]:
     """Yield the libraries that can be loaded and answer."""
     for path in paths:
         with contextlib.suppress(OSError, AttributeError, ValueError, EnvironmentProblem):
-            yield Nvrtc(path)
-
-
-def _try_apart(path: Path) -> None:
-    """Load a library in a process of its own: a damaged one may crash it. Raises OSError if that fails."""
-    if run([sys.executable, "-I", "-S", "-c", _TRIAL, str(path)], _PATIENCE_S).code:
-        raise OSError(f"{path} cannot be loaded")
+            # A damaged library may crash the process that loads it.
+            if run([sys.executable, "-I", "-S", "-c", _TRIAL, str(path)], _PATIENCE_S).code == 0:
+                yield Nvrtc(path)
 
 
 def _builtins_beside(path: Path) -> list[ctypes.CDLL]:
@@ -181,24 +172,18 @@ def compile_apart(
 
     Raises LimitReached, and EnvironmentProblem if NVRTC itself fails.
     """
-    with private_folder() as folder:
-        text, cubin = folder / "source.cu", folder / "code.cubin"
-        text.write_text(source, encoding="utf-8")
-        command = python_command(__name__, str(nvrtc.path), str(text), name, str(cubin), *options)
-        outcome = compile_in(folder, command, limits)
-        if outcome.code == _REFUSED:
-            raise EnvironmentProblem(outcome.messages)
-        if outcome.code:
-            raise EnvironmentProblem(f"{nvrtc} ended with {outcome.code} on {name:.100}: {outcome.log.strip()[-300:]}")
-        if cubin.is_file():
-            return CompileOutcome(cubin.read_bytes(), outcome.output)
-        refuse_without_memory(outcome.output, limits)
-        return CompileOutcome(None, outcome.output)
+    command = python_command(__name__, str(nvrtc.path), name, *options)
+    cubin, outcome = compile_with(command, source.encode(), limits)
+    if outcome.code == _REFUSED:
+        raise EnvironmentProblem(outcome.messages)
+    if outcome.code:
+        raise EnvironmentProblem(f"{nvrtc} ended with {outcome.code} on {name:.100}: {outcome.log.strip()[-300:]}")
+    return CompileOutcome(cubin or None, outcome.output)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Compile in the child; the log goes to its standard output."""
-    library, source, name, cubin, *options = arguments
+    library, name, *options, _, cubin, source = arguments
     try:
         outcome = Nvrtc(Path(library)).compile(Path(source).read_text(encoding="utf-8"), name, options)
     except (GpuprofError, OSError) as error:

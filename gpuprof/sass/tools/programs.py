@@ -10,13 +10,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple, Protocol, TypeVar
 
 from gpuprof.errors import EnvironmentProblem, InputError
 from gpuprof.units import format_si
@@ -34,6 +33,8 @@ _WHEEL_FOLDERS = (
 )
 _TOOLKITS = Path("/usr/local")
 _VERSION = re.compile(r"release (\d+)\.(\d+)")
+_TARGET = re.compile(r"'(sm_\d+[af]?)'")
+"""An allowed value in the help of nvcc and ptxas."""
 _ANSWER_S = 30.0
 _MOST_OUTPUT = 2**20
 _WITHIN = 'ulimit -v "$0" 2>/dev/null; ulimit -c 0; exec "$@"'
@@ -62,16 +63,19 @@ class Program(NamedTuple):
         return f"{self.path.stem} {self.version[0]}.{self.version[1]}"
 
 
+class _Versioned(Protocol):
+    @property
+    def version(self) -> tuple[int, int]: ...
+
+
+_Tool = TypeVar("_Tool", bound=_Versioned)
+
+
 class CompileLimits(NamedTuple):
-    """Limits for compiling one source for one architecture. `until_s` is the deadline on the monotonic clock."""
+    """Limits for one run of a compiler: one source, one architecture."""
 
     seconds: float = 60.0
     memory_bytes: int = 2 * 10**9
-    until_s: float | None = None
-
-    def begun(self) -> CompileLimits:
-        """Return the limits with the deadline counted from now."""
-        return self._replace(until_s=time.monotonic() + self.seconds)
 
 
 LIMITS = CompileLimits()
@@ -101,12 +105,25 @@ class Outcome(NamedTuple):
 @lru_cache(maxsize=8)
 def find_programs(name: str) -> tuple[Program, ...]:
     """Return every program of that name ("ptxas"), newest first, one per version."""
-    by_version: dict[tuple[int, int], Program] = {}
-    for path in _candidates(name):
-        version = _version(path)
-        if version is not None:
-            by_version.setdefault(version, Program(path, version))
+    return newest_first(program for path in _candidates(name) if (program := _program(path)) is not None)
+
+
+def newest_first(tools: Iterable[_Tool]) -> tuple[_Tool, ...]:
+    """Return the first tool of each version, newest first."""
+    by_version: dict[tuple[int, int], _Tool] = {}
+    for tool in tools:
+        by_version.setdefault(tool.version, tool)
     return tuple(by_version[version] for version in sorted(by_version, reverse=True))
+
+
+def program_for(name: str, target: str) -> Program | None:
+    """Return the newest program of that name that compiles for a target, or None."""
+    return next((program for program in find_programs(name) if target in targets_of(program)), None)
+
+
+def targets_of(program: Program) -> frozenset[str]:
+    """Return the targets that a compiler knows, by its help."""
+    return frozenset(_TARGET.findall(_answer(program.path, "--help")))
 
 
 def _candidates(name: str) -> list[Path]:
@@ -127,18 +144,17 @@ def cuda_folders(in_wheels: Sequence[str], in_toolkit: Sequence[str]) -> Iterato
         yield from (toolkit / part for part in in_toolkit)
 
 
-def _version(path: Path) -> tuple[int, int] | None:
-    """Return the version that a program prints; None if it cannot be started or prints none."""
+def _program(path: Path) -> Program | None:
+    """Return a program with the version that it prints; None if it cannot be started or prints none."""
     try:
-        match = _VERSION.search(answer_of(path, "--version"))
+        match = _VERSION.search(_answer(path, "--version"))
     except EnvironmentProblem:
         return None
-    return (int(match[1]), int(match[2])) if match else None
+    return Program(path, (int(match[1]), int(match[2]))) if match else None
 
 
 @lru_cache(maxsize=32)
-def answer_of(path: Path, option: str) -> str:
-    """Return the output of a program that is called with an option such as --help. Raises EnvironmentProblem."""
+def _answer(path: Path, option: str) -> str:
     return run([str(path), option], _ANSWER_S).output
 
 
@@ -149,26 +165,34 @@ def private_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def compile_in(folder: Path, command: Sequence[str], limits: CompileLimits) -> Outcome:
-    """Run a compiler with a folder for its temporary files. Raises LimitReached if it exceeds its limits."""
-    patience_s = limits.seconds if limits.until_s is None else max(0.0, limits.until_s - time.monotonic())
-    try:
-        outcome = run(command, patience_s, memory_bytes=limits.memory_bytes, folder=folder)
-    except NotFinished as error:
-        raise LimitReached(
-            f"compiling takes longer than {limits.seconds:g} s", f"--compile-timeout {2 * limits.seconds:g} allows more"
-        ) from error
-    if outcome.code:
-        refuse_without_memory(outcome.log, limits)
-    return outcome
+def compile_with(command: Sequence[str], source: bytes | Path, limits: CompileLimits) -> tuple[bytes, Outcome]:
+    """Run a compiler, whose last arguments will be `-o`, the file to write, and the source, in a folder of its own.
 
-
-def refuse_without_memory(log: str, limits: CompileLimits) -> None:
-    """Raise LimitReached if a compiler reports that it ran out of memory."""
-    if _NO_MEMORY.search(log):
+    Return what it wrote, nothing if it failed, and its outcome. Raises LimitReached if it exceeds its limits.
+    """
+    with private_folder() as folder:
+        written, file = folder / "code.cubin", folder / "source"
+        if isinstance(source, Path):
+            file = source.absolute()
+        else:
+            file.write_bytes(source)
+        try:
+            outcome = run(
+                [*command, "-o", str(written), str(file)],
+                limits.seconds,
+                memory_bytes=limits.memory_bytes,
+                folder=folder,
+            )
+        except NotFinished as error:
+            more = f"--compile-timeout {2 * limits.seconds:g} allows more"
+            raise LimitReached(f"compiling takes longer than {limits.seconds:g} s", more) from error
+        if outcome.code == 0 and written.is_file():
+            return written.read_bytes(), outcome
+    if _NO_MEMORY.search(outcome.log):
         allowed = format_si(limits.memory_bytes, "B").replace(".00", "")
         more = format_si(2 * limits.memory_bytes, "B").replace(".00", "").replace(" ", "")
         raise LimitReached(f"compiling takes more than {allowed} of memory", f"--compile-memory {more} allows more")
+    return b"", outcome
 
 
 def run(
@@ -197,38 +221,24 @@ def run(
         with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as messages:
             given.write(stdin)
             given.seek(0)
-            code = _ended(
+            started = subprocess.Popen(
                 ["/bin/sh", "-c", _WITHIN, str(memory_bytes // 1024), *command],
-                patience_s,
                 stdin=given,
                 stdout=output,
                 stderr=messages,
                 env=environment,
                 cwd=cwd,
+                start_new_session=True,
             )
-            return Outcome(code, _beginning(output, most_output), _beginning(messages, most_output))
+            try:
+                _wait(started, patience_s)
+            finally:
+                _end(started)
+            return Outcome(started.returncode, _beginning(output, most_output), _beginning(messages, most_output))
     except subprocess.TimeoutExpired as error:
         raise NotFinished(f"{command[0]} did not finish within {patience_s:.0f} s") from error
     except (OSError, ValueError) as error:
         raise EnvironmentProblem(f"{command[0]} cannot be run: {error}") from error
-
-
-def _ended(command: Sequence[str], patience_s: float, **options: Any) -> int:
-    """Run a program in a session of its own and return its exit code; all of the session ends with the call."""
-    started = None
-    try:
-        with _signals_delayed():
-            started = subprocess.Popen(command, start_new_session=True, **options)
-        _wait(started, patience_s)
-    finally:
-        if started is not None:
-            _end(started)
-    return started.returncode
-
-
-def _beginning(file: IO[bytes], most: int) -> str:
-    file.seek(0)
-    return file.read(most).decode("utf-8", "replace")
 
 
 def _wait(started: subprocess.Popen[bytes], patience_s: float) -> None:
@@ -248,34 +258,13 @@ def _wait(started: subprocess.Popen[bytes], patience_s: float) -> None:
     started.wait(max(0.0, until - time.monotonic()))
 
 
-@contextlib.contextmanager
-def _signals_delayed() -> Iterator[None]:
-    """Delay signals until after the block, so that a process that starts in it is known when a handler raises.
-
-    They are not blocked, because the process would inherit that; it inherits no handler.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    received: list[int] = []
-    handlers = {}
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        handler = signal.getsignal(number)
-        if callable(handler):
-            handlers[number] = handler
-    try:
-        for number in handlers:
-            signal.signal(number, lambda number, _: received.append(number))
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for caught in dict.fromkeys(received):
-            signal.raise_signal(caught)
-
-
 def _end(started: subprocess.Popen[bytes]) -> None:
     """Kill a program's process group; its children may still run after the program has ended."""
     with contextlib.suppress(OSError):
         os.killpg(started.pid, signal.SIGKILL)
     started.wait()
+
+
+def _beginning(file: IO[bytes], most: int) -> str:
+    file.seek(0)
+    return file.read(most).decode("utf-8", "replace")

@@ -59,7 +59,7 @@ class Problem(Struct, frozen=True):
 
     `key` is the same in each run for the same rule and kernel, whatever the numbers. Without a `place` it has no line,
     or only lines in files `outside` of the repository. What is not an `alarm` fails nothing: an accepted regression, or
-    an unclear limit.
+    an unclear limit. One that is not `of_code`, such as the registers of a kernel, needs no line.
     """
 
     rule: str
@@ -70,6 +70,7 @@ class Problem(Struct, frozen=True):
     place: SourceLine | None = None
     outside: bool = False
     alarm: bool = True
+    of_code: bool = False
 
 
 class TestCase(Struct, frozen=True):
@@ -177,7 +178,8 @@ def identity_of(kernel: ComparedKernel | KernelProfile) -> tuple[str, ...]:
 
 
 def placed(problem: Problem, places: Iterable[SourceLine | None], options: WriteOptions) -> Problem:
-    """Return a problem with the first of its places that is in the repository."""
+    """Return a problem of code with the first of its places that is in the repository."""
+    problem = replace(problem, of_code=True)
     for place in places:
         if place is None:
             continue
@@ -212,7 +214,7 @@ def first_line(files: Sequence[str]) -> SourceLine:
 
 def without_line_texts(report: ProblemReport) -> Iterator[str]:
     """Yield how many problems are shown at the report instead of a line, and how they would get one."""
-    unplaced = [problem for problem in report.alarms if problem.place is None]
+    unplaced = [problem for problem in report.alarms if problem.place is None and problem.of_code]
     outside = sum(problem.outside for problem in unplaced)
     lineless = len(unplaced) - outside
     if outside:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from gpuprof.comparison.contract import Gate
 from gpuprof.comparison.finding_changes import source_line
 from gpuprof.model.session import Finding
-from gpuprof.review.alike import grouped_kernels, kernel_labels
 from gpuprof.review.contract import Review, ReviewedKernel
 from gpuprof.views.exports.problems import (
     CODE_RULES,
@@ -28,10 +27,9 @@ from gpuprof.views.exports.problems import (
 )
 from gpuprof.views.options import WriteOptions
 from gpuprof.views.review import headline
+from gpuprof.views.review_groups import FILES, grouped_kernels, kernel_labels
 from gpuprof.words.comparison_gate import gate_text
 from gpuprof.words.file_names import file_name
-
-_FILES = "the files"
 
 
 def review_report(review: Review, options: WriteOptions) -> ProblemReport:
@@ -58,11 +56,15 @@ def review_report(review: Review, options: WriteOptions) -> ProblemReport:
 
 def _problems(review: Review, options: WriteOptions) -> Iterator[Problem]:
     """Yield limits that are not kept, and findings to act on; with a base, only those that it does not have."""
-    names: dict[int | None, tuple[str, tuple[str, ...]]] = {None: (_FILES, (_FILES,))}
+    names: dict[int | None, tuple[str, tuple[str, ...]]] = {None: (FILES, (FILES,))}
     found: dict[int | None, Sequence[Finding]] = {None: review.findings}
+    in_code: set[tuple[int | None, str]] = set()
     for kernel in review.kernels:
         names[kernel.id] = (kernel.label, (kernel.name, kernel.target))
         found[kernel.id] = kernel.findings
+        in_code |= {(kernel.id, finding.rule) for finding in kernel.findings if finding.place is not None}
+        if kernel.accesses:
+            in_code |= {(kernel.id, "sectors"), (kernel.id, "conflicts")}
         if kernel.unreviewed is not None:
             text = f"not reviewed: {kernel.unreviewed}"
             yield problem_of(kernel.label, UNREVIEWED, "warning", " was not reviewed", [text], (kernel.name,))
@@ -75,7 +77,9 @@ def _problems(review: Review, options: WriteOptions) -> Iterator[Problem]:
         for check in gate.checks:
             name, identity = names[check.kernel]
             judged.add((check.kernel, check.quantity))
-            yield placed(problem_of_check(check, gate, name, (), identity), [check.location], options)
+            problem = problem_of_check(check, gate, name, (), identity)
+            is_of_code = (check.kernel, check.quantity) in in_code
+            yield placed(problem, [check.location], options) if is_of_code else problem
     for number, findings in found.items():
         name, identity = names[number]
         for finding in findings:
@@ -83,13 +87,14 @@ def _problems(review: Review, options: WriteOptions) -> Iterator[Problem]:
                 level = "note" if finding.confidence == "guess" else FINDING_LEVELS[finding.severity]
                 texts = (finding.headline, finding.action)
                 problem = problem_of(name, finding.rule, level, f": {finding.rule}", texts, identity)
-                yield placed(problem, [source_line(finding)], options)
+                is_of_code = finding.place is not None
+                yield placed(problem, [source_line(finding)], options) if is_of_code else problem
 
 
 def _cases(gate: Gate, kernels: Sequence[ReviewedKernel]) -> Iterator[TestCase]:
     labels: dict[int | None, str] = {number: short_name(label) for number, label in kernel_labels(kernels).items()}
 
     def case(kernel: int | None, result: CaseResult, kind: str, message: str, limit: str) -> TestCase:
-        return TestCase(f"{labels.get(kernel, _FILES)}: {limit}", result, kind, message)
+        return TestCase(f"{labels.get(kernel, FILES)}: {limit}", result, kind, message)
 
     return cases_of_gate(gate, [kernel.id for kernel in kernels], case)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gpuprof.review.alike import costliest, grouped_kernels, same_accesses, same_memory, shared_findings
+from gpuprof.views.review_groups import costliest, grouped_kernels, same_accesses, same_memory, shared_findings
 from gpuprof.words.review_values import bytes_text, code_place, instruction_text, range_text, shared_text
 from tests import reviews as made
 from tests.table import each_row
@@ -51,10 +51,10 @@ def test_a_finding_of_a_line_is_one_finding_of_all_kernels_that_have_it() -> Non
     assert len(item.owners) == 2 and item.place is None
 
 
-def test_findings_of_one_kernel_that_read_alike_stay_several() -> None:
+def test_findings_of_a_line_that_read_alike_are_one() -> None:
     review = made.review(made.kernel(0, made.finding(), made.finding()), made.kernel(1, made.finding(), target="sm_80"))
     (group,) = grouped_kernels(review)
-    assert len(group.findings) == 2
+    assert [found.only for found in group.findings] == [()]
     (item,) = shared_findings(review, [group])
     assert len(item.owners) == 1
 

@@ -1,10 +1,10 @@
-"""Grouping of a review: kernels by architecture and launch, findings of several kernels, equal accesses."""
+"""Groups of a review that are one thing for a reader: variants of a kernel, equal findings, equal accesses."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,13 +13,12 @@ from gpuprof.model.field_types import SEVERITIES
 from gpuprof.model.groups import by_key, collected
 from gpuprof.model.recorded import Dim3, dims_text
 from gpuprof.model.session import Finding, Location
-from gpuprof.review.contract import CodeAccess, Review, ReviewedKernel
+from gpuprof.review.contract import CodeAccess, CodeLoop, Review, ReviewedKernel
 from gpuprof.words.file_names import file_name
 from gpuprof.words.sentences import joined_by
 
+FILES = "the files"
 _PREDICATE = re.compile(r"^@!?\w+\s+")
-_BY_PLACE = ("offset", "opcode", "start", "end", "instructions", "id", "parent")
-"""Fields of loops and accesses that differ between architectures although the line is the same."""
 
 
 class Variant(Struct, frozen=True):
@@ -99,15 +98,6 @@ def grouped_kernels(review: Review) -> list[KernelGroup]:
     return sorted(groups, key=lambda group: (min(map(_gravity, group.findings), default=(9, 0)), not group.unreviewed))
 
 
-def kernel_labels(kernels: Sequence[ReviewedKernel]) -> dict[int, str]:
-    """Map the ids of kernels to their short names, with the architecture if the name is on several."""
-    several = Counter(label for label, _ in {(kernel.label, kernel.target) for kernel in kernels})
-    return {
-        kernel.id: f"{kernel.label} ({kernel.target})" if several[kernel.label] > 1 else kernel.label
-        for kernel in kernels
-    }
-
-
 def _file(kernel: ReviewedKernel) -> str:
     return kernel.origin.partition("[")[0]
 
@@ -143,17 +133,15 @@ def _size(what: str, size: Dim3 | None) -> str:
 
 
 def _findings(variants: Sequence[Variant]) -> tuple[FoundIn, ...]:
-    """Return each finding once: those of several variants that say the same of the same line are one."""
-    found: dict[Hashable, tuple[Finding, dict[str, None]]] = {}
+    """Return each finding once: those that say the same of the same line are one."""
+    found = []
     for variant in variants:
-        seen: Counter[Hashable] = Counter()
         for finding in variant.kernel.findings:
-            same = (finding.rule, finding.headline, finding.action, _line(finding))
-            # Accesses of one line can conflict alike at several strides.
-            key = (same, seen[same])
-            seen[same] += 1
-            found.setdefault(key, (finding, {}))[1][variant.name] = None
-    result = [FoundIn(one, tuple(names) if len(names) < len(variants) else ()) for one, names in found.values()]
+            found.append(((finding.rule, finding.headline, finding.action, _line(finding)), (finding, variant.name)))
+    result = []
+    for same in collected(found):
+        names = tuple(dict.fromkeys(name for _, name in same))
+        result.append(FoundIn(same[0][0], names if len(names) < len(variants) else ()))
     return tuple(sorted(result, key=_gravity))
 
 
@@ -167,17 +155,28 @@ def shared_findings(review: Review, groups: Sequence[KernelGroup]) -> list[Share
 
     The instances of a template share the lines of their findings; without lines they say the same.
     """
-    found = [(group, item) for group in groups for item in group.findings]
-    keys = [(item.finding.rule, item.finding.headline, _line(item.finding)) for _, item in found]
-    owners = collected(zip(keys, found, strict=True))
+    found = []
+    for group in groups:
+        for item in group.findings:
+            found.append(((item.finding.rule, item.finding.headline, _line(item.finding)), (group, item)))
     shared = []
-    for having in owners:
+    for same in collected(found):
         of_kernels: dict[int, tuple[KernelGroup, FoundIn]] = {}
-        for group, item in having:
+        for group, item in same:
             of_kernels.setdefault(group.kernel.id, (group, item))
-        shared.append(SharedFinding(having[0][1].finding, tuple(of_kernels.values())))
+        shared.append(SharedFinding(same[0][1].finding, tuple(of_kernels.values())))
     shared = [*map(SharedFinding, review.findings), *sorted(shared, key=_gravity)]
     return sorted(shared, key=lambda item: item.finding.severity == "info")
+
+
+def kernel_labels(kernels: Sequence[ReviewedKernel]) -> dict[int, str]:
+    """Map the ids of kernels to names that no two share: the short one, with architecture and number as needed."""
+    targets = Counter(label for label, _ in {(kernel.label, kernel.target) for kernel in kernels})
+    names = {}
+    for kernel in kernels:
+        names[kernel.id] = f"{kernel.label} ({kernel.target})" if targets[kernel.label] > 1 else kernel.label
+    uses = Counter(names.values())
+    return {number: f"#{number} {name}" if uses[name] > 1 else name for number, name in names.items()}
 
 
 def same_resources(variants: Sequence[Variant]) -> list[list[Variant]]:
@@ -202,42 +201,36 @@ def _line_and_opcode(place: Location) -> Hashable:
     return place.file, place.line, _PREDICATE.sub("", place.sass or "").partition(" ")[0]
 
 
-def same_accesses(accesses: Sequence[CodeAccess]) -> list[list[CodeAccess]]:
+def same_accesses(accesses: Iterable[CodeAccess]) -> list[list[CodeAccess]]:
     """Return the accesses in order, as groups of those of one line that differ at most in offset and opcode."""
     ordered = sorted(accesses, key=lambda access: access.offset)
-    return collected((access if access.file is None else _without_place(access), access) for access in ordered)
+    return collected((access if access.file is None else _unplaced(access), access) for access in ordered)
+
+
+def _unplaced(access: CodeAccess) -> CodeAccess:
+    """Return an access without what differs between architectures although the line is the same."""
+    return replace(access, offset=0, opcode="")
 
 
 def costliest(groups: Sequence[list[CodeAccess]], most: int) -> list[list[CodeAccess]]:
     """Return `most` groups in their order: those that cost more than they need, then those of unknown cost."""
-    kept = sorted(range(len(groups)), key=lambda index: _cheapness(groups[index][0]))[:most]
-    return [groups[index] for index in sorted(kept)]
 
+    def rank(index: int) -> tuple[bool, bool, float]:
+        access = groups[index][0]
+        return not access.is_costly, access.cost is not None, -(access.cost or 0.0)
 
-def _cheapness(access: CodeAccess) -> tuple[int, float]:
-    cost = request_cost(access)
-    if cost is None:
-        return 1, 0.0
-    return (0 if is_costly(access) else 2), -cost
-
-
-def request_cost(access: CodeAccess) -> float | None:
-    """Return the cost of a request: wavefronts in shared memory, sectors elsewhere."""
-    return access.wavefronts_per_request if access.space == "shared" else access.sectors_per_request
-
-
-def is_costly(access: CodeAccess) -> bool:
-    """Return whether a request costs more than it needs."""
-    cost = request_cost(access)
-    return cost is not None and access.needed_per_request is not None and cost > access.needed_per_request
+    return [groups[index] for index in sorted(sorted(range(len(groups)), key=rank)[:most])]
 
 
 def same_memory(variants: Sequence[Variant]) -> list[list[Variant]]:
     """Return the variants in groups that have the same loops and accesses, but for offsets and opcodes."""
-    kernels = [variant.kernel for variant in variants]
-    keys = [tuple(map(_without_place, (*kernel.loops, *kernel.accesses))) for kernel in kernels]
-    return collected(zip(keys, variants, strict=True))
+    return collected((_memory(variant.kernel), variant) for variant in variants)
 
 
-def _without_place(item: Struct) -> Hashable:
-    return tuple(getattr(item, name) for name in item.__struct_fields__ if name not in _BY_PLACE)
+def _memory(kernel: ReviewedKernel) -> Hashable:
+    loops = tuple(map(_loop_of_line, kernel.loops))
+    return loops, tuple(map(_unplaced, kernel.accesses))
+
+
+def _loop_of_line(loop: CodeLoop) -> Hashable:
+    return loop.depth, loop.trips, loop.file, loop.line

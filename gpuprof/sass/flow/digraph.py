@@ -1,0 +1,123 @@
+"""Directed graphs of numbered blocks: their order, dominators and natural loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+Edges = Sequence[Sequence[int]]
+"""For each block, by its number, the blocks that its edges lead to."""
+_MOST_STEPS = 10_000_000
+"""Steps to dominators and blocks in loops: code of a compiler has a few for each block."""
+
+
+def reached(edges: Edges, starts: Iterable[int], stop: int | None = None) -> set[int]:
+    """Return the blocks to which edges lead from some, with these. No edge of the block `stop` is followed."""
+    seen: set[int] = set()
+    waiting = list(starts)
+    while waiting:
+        block = waiting.pop()
+        if block not in seen:
+            seen.add(block)
+            if block != stop:
+                waiting += edges[block]
+    return seen
+
+
+class Digraph:
+    """A directed graph with blocks at which it is entered."""
+
+    def __init__(self, successors: Edges, entries: Sequence[int]) -> None:
+        self.successors, self.entries = successors, entries
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """Return the blocks that are reached, each after those that it comes after, but for loops."""
+        seen: set[int] = set()
+        order: list[int] = []
+        for entry in self.entries:
+            waiting = [(entry, iter(self.successors[entry]))] if entry not in seen else []
+            seen.add(entry)
+            while waiting:
+                successor = next((successor for successor in waiting[-1][1] if successor not in seen), None)
+                if successor is None:
+                    order.append(waiting.pop()[0])
+                else:
+                    seen.add(successor)
+                    waiting.append((successor, iter(self.successors[successor])))
+        return tuple(reversed(order))
+
+    @cached_property
+    def predecessors(self) -> Sequence[Sequence[int]]:
+        """Return for each block those before it that are reached."""
+        predecessors: list[list[int]] = [[] for _ in self.successors]
+        for block in sorted(self.order):
+            for successor in self.successors[block]:
+                predecessors[successor].append(block)
+        return predecessors
+
+    @cached_property
+    def dominators(self) -> Mapping[int, int]:
+        """Map each block that is reached to its immediate dominator, or to itself if it has none.
+
+        By Cooper, Harvey and Kennedy, A Simple, Fast Dominance Algorithm (2001). Its steps may grow with the square of
+        the blocks if no compiler wrote the code: with too many, no block has a dominator.
+        """
+        places = {block: place for place, block in enumerate(self.order, 1)}
+        sources = [sorted((places[source] for source in self.predecessors[block]), reverse=True) for block in places]
+        above = {0: 0}
+        left = _MOST_STEPS
+        changed = True
+        while changed and left > 0:
+            changed = False
+            for block, place in places.items():
+                known = [source for source in sources[place - 1] if source in above]
+                nearest, steps = _common(above, [0] if block in self.entries else known, left)
+                left -= steps
+                if above.get(place) != nearest:
+                    above[place] = nearest
+                    changed = True
+        if left <= 0:
+            return {block: block for block in places}
+        return {block: self.order[above[place] - 1] if above[place] else block for block, place in places.items()}
+
+    @cached_property
+    def loops(self) -> Mapping[int, frozenset[int]]:
+        """Return header → body of each loop: the target of a jump back, and what reaches that jump without passing it.
+
+        A jump back leads to a block that lies on every way to it (Aho, Sethi, Ullman: Compilers, 10.4). Jumps that
+        share a header make one loop.
+        """
+        places = {block: place for place, block in enumerate(self.order)}
+        back: dict[int, list[int]] = {}
+        left = _MOST_STEPS
+        for block in sorted(places):
+            for header in self.successors[block]:
+                above = block
+                while left > 0 and places[above] > places[header] and self.dominators[above] != above:
+                    above = self.dominators[above]
+                    left -= 1
+                if above == header:
+                    back.setdefault(header, []).append(block)
+        loops: dict[int, frozenset[int]] = {}
+        for header, ends in back.items():
+            if left <= 0:
+                return {}
+            loops[header] = frozenset(reached(self.predecessors, [header, *ends], stop=header))
+            left -= len(loops[header])
+        return loops
+
+
+def _common(above: Mapping[int, int], places: Sequence[int], most_steps: int) -> tuple[int, int]:
+    """Return the nearest place that is above all of these, or one of them, and the number of steps to it."""
+    nearest = places[0]
+    steps = 0
+    for place in places:
+        other = place
+        while nearest != other and steps < most_steps:
+            steps += 1
+            if nearest > other:
+                nearest = above[nearest]
+            else:
+                other = above[other]
+    return nearest, steps
