@@ -8,10 +8,12 @@ import pytest
 
 from gpuprof.model.recorded import Dim3
 from gpuprof.model.session import Finding
-from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, lane_addresses
+from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, addresses_of
+from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.instruction import Instruction, parse_sass
 from gpuprof.sass.patterns.lane_shapes import LaneShape, LaunchedCode, global_requests
 from tests.cuda_tools import needs_cuda_wheels
+from tests.followed_code import solution_of
 from tests.kernels import Made, busy, counted_code, made
 from tests.reviewed_code import compiled_cases
 from tests.table import each_row
@@ -140,7 +142,7 @@ def lines_of(*lines: str) -> tuple[Instruction, ...]:
 
 def of(*lines: str, block: Dim3 = BLOCK) -> tuple[KernelAddresses, LaneAddress]:
     """The addresses of some code, and the last one that ends it."""
-    addresses = lane_addresses(lines_of(*lines), block, {}, frozenset({"global"}))
+    addresses = addresses_of(solution_of(lines_of(*lines), ThreadBlock(block), {}), frozenset({"global"}))
     assert addresses is not None
     return addresses, list(addresses.of.values())[-1]
 

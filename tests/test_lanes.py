@@ -9,19 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.diagnosis.access import POINTER, ArgumentBytes, constants_for
 from gpuprof.model.recorded import Dim3
-from gpuprof.sass.dataflow.accesses import accesses
+from gpuprof.sass.dataflow.accesses import accesses_of
 from gpuprof.sass.dataflow.expressions import spread
-from gpuprof.sass.dataflow.launch_constants import (
-    POINTER,
-    ArgumentBytes,
-    constants_for,
-)
 from gpuprof.sass.dataflow.request_costs import Access, sectors, wavefronts, ways
 from gpuprof.sass.dataflow.warps import ThreadBlock, any_warp, thread_indices
 from gpuprof.sass.flow.graph import flow_of
 from gpuprof.sass.instruction import Instruction, parse_sass
 from tests.cuda_tools import needs_cuda_wheels
+from tests.followed_code import accesses, solution_of
 from tests.reviewed_code import compiled_cases
 from tests.table import each_row
 
@@ -47,7 +44,7 @@ def only(
 def held(*lines: str, block: tuple[int, int, int] = (256, 1, 1)) -> tuple[int, ...] | None:
     """What R0 holds in each lane, by the exact shared address that it is used as; None where it is not exact."""
     access = only(*lines, "LDS R9, [R0]", block=block)
-    if access.offsets is None or access.alignment < 1 << 32 or access.holds != "always":
+    if access.offsets is None or access.alignment < 1 << 32:
         return None
     return tuple((access.start + offset) % (1 << 32) for offset in access.offsets)
 
@@ -88,17 +85,14 @@ CTAID = "S2R R2, SR_CTAID.X"
         (["MOV R2, 0x15", "LOP3.LUT R0, R1, 0x7, R2, 0xf8, !PT"], lambda lane: lane | (7 & 0x15)),
         (["PRMT R0, R1, 0x7601, R1"], lambda lane: lane << 8),
         (["IADD R0, R1, -0x1", "PRMT R0, R0, 0x8880, RZ"], lambda lane: lane - 1),
-        (["POPC R0, R1"], lambda lane: lane.bit_count()),
         (["SGXT.U32 R0, R1, 0x3"], lambda lane: lane % 8),
         (["SGXT R0, R1, 0x3"], lambda lane: (lane % 8) - 8 * (lane % 8 >= 4)),
         (["S2R R2, SR_CTAID.X", "IMAD R0, R2, 0x8, R1", "SGXT.U32 R0, R0, 0x3"], lambda lane: lane % 8),
         (["S2R R2, SR_CTAID.X", "IMAD R0, R2, 0x8, R1", "SGXT.U32 R0, R0, 0x4"], UNKNOWN),
-        (["BREV R0, R1"], lambda lane: int(f"{lane:032b}"[::-1], 2)),
         (["HFMA2.MMA R0, -RZ, RZ, 0, 2.384185791015625e-07"], lambda lane: 4),
         (["HFMA2 R0, -RZ, RZ, 1.875, 0"], lambda lane: 0x3F800000),
         (["VIMNMX.U32 R0, R1, 0x8, PT"], lambda lane: min(lane, 8)),
         (["VIMNMX R0, PT, PT, R1, 0x8, !PT"], lambda lane: max(lane, 8)),
-        (["VIADDMNMX R0, R1, -0x10, RZ, !PT"], lambda lane: max(lane - 16, 0)),
         (["ISETP.GT.AND P0, PT, R1, 0x7, PT", "SEL R0, R1, RZ, P0"], lambda lane: lane if lane > 7 else 0),
         (["ISETP.GT.AND P0, P1, R1, 0x7, PT", "SEL R0, R1, RZ, P1"], lambda lane: lane if lane <= 7 else 0),
         (["LOP3.LUT P0, RZ, R1, 0x1, RZ, 0xc0, !PT", "SEL R0, R1, RZ, !P0"], lambda lane: 0 if lane % 2 else lane),
@@ -115,7 +109,6 @@ CTAID = "S2R R2, SR_CTAID.X"
         (["MOV.64 R2, -0x1", "IMAD.WIDE.U32 R4, R1, 0x1, RZ", "IADD.64 R2, R2, R4", "MOV R0, R3"],
          lambda lane: -(lane == 0)),
         (["MOV R2, R1", "MOV R3, R1", "SHF.R.U64 R0, R2, 0x1e, R3"], lambda lane: lane << 2),
-        (["MOV R2, -0x1", "SHF.L.U64.HI R0, R2, 0x4, R1"], lambda lane: lane << 4 | 15),
         (["S2UR UR4, SR_CTAID.X", "UIMAD UR4, UR4, URZ, 0x80", "IMAD.U32 R0, RZ, RZ, UR4"], lambda lane: 128),
         (["FADD R0, R1, R1"], UNKNOWN),
         (["I2F R0, R1"], UNKNOWN),
@@ -185,8 +178,6 @@ def test_calls_keep_what_they_cannot_write() -> None:
              "MOV R2, R8", "RET.REL.NODEC R4 0x0")  # fmt: skip
     first, second = accesses(sass(*lines), (32, 1, 1), {})
     assert (ways(first), ways(second)) == (1, None)
-    access = only(TID, "LDS R9, [R1.X4]", "BRX R2 -0x100")
-    assert (access.offsets, access.runs) == (None, True)
 
 
 # Values that are the same for all lanes
@@ -195,7 +186,7 @@ def test_calls_keep_what_they_cannot_write() -> None:
 def offsets(*lines: str, constants: Mapping[int, int] | None = None) -> tuple[int, ...] | None:
     """The lanes' differences for an address in R0, in any block and any turn."""
     access = only(*lines, "LDS R9, [R0]", constants=constants)
-    return access.offsets if access.holds == "always" else None
+    return access.offsets
 
 
 def test_what_is_the_same_for_all_lanes_leaves_their_differences_known() -> None:
@@ -203,8 +194,10 @@ def test_what_is_the_same_for_all_lanes_leaves_their_differences_known() -> None
     assert offsets(TID, "LDC R2, c[0x0][0x210]", "IADD3 R0, R2, R1, R1") == tuple(2 * lane for lane in LANES)
     assert offsets(TID, "IADD3 R0, R1, c[0x0][0x160], RZ") == tuple(LANES)
     assert offsets(TID, "LDC R2, c[0x0][0x210]", "IMAD R0, R2, R1, RZ") is None
-    access = only(TID, CTAID, "IMAD R0, R2, R1, R1", "LDS R9, [R0]")
-    assert (access.holds, access.offsets) == ("block 0", tuple(LANES))
+    lines = (TID, CTAID, "IMAD R0, R2, R1, R1", "LDS R9, [R0]", "EXIT")
+    assert only(*lines).offsets is None
+    (access,) = accesses_of(solution_of(sass(*lines), ThreadBlock((256, 1, 1)), {})).values()
+    assert access.offsets == tuple(LANES)  # in block 0
     assert offsets(TID, CTAID, "IMAD.WIDE R4, R2, 0x4, c[0x0][0x160]", "LDG.E R3, [R4.64]", "IADD R0, R3, R1") == tuple(
         LANES
     )
@@ -288,17 +281,6 @@ def test_a_loop_moves_all_lanes_alike() -> None:
     constants = constants_for("sm_80", (256, 1, 1), None, [POINTER])
     access = accesses(sass(*loop, "@P0 BRA 0x20", "EXIT"), (256, 1, 1), constants)[0]
     assert (access.offsets, access.start, access.alignment) == (tuple(4 * lane for lane in LANES), 4, 256)
-    assert access.holds == "always"
-
-
-def test_a_loop_that_moves_lanes_apart_is_known_in_its_first_turn() -> None:
-    """s[lane ^ turn], and s[lane * turn] with a turn that doubles."""
-    for step in ("LOP3.LUT R3, R1, R2, RZ, 0x3c, !PT", "IMAD R3, R1, R2, RZ"):
-        lines = (TID, "MOV R2, 0x1", step, "LDS R9, [R3.X4]", "IADD3 R2, R2, R2, RZ",
-                 "ISETP.LE.AND P0, PT, R2, 0x10, PT", "@P0 BRA 0x20", "EXIT")  # fmt: skip
-        access = accesses(sass(*lines), (32, 1, 1), {})[0]
-        assert access.holds == "first turn"
-        assert ways(access) == 1
 
 
 def test_lanes_that_part_are_put_together_again_where_that_is_known() -> None:
@@ -318,7 +300,7 @@ def test_a_counter_stays_known_if_lanes_skip_the_rest_of_an_iteration() -> None:
     end = ("IADD3 R2, R2, 0x80, RZ", "@P0 BRA 0x20", "FADD R5, R5, R4", "ISETP.LT.AND P1, PT, R2, UR4, PT",
            "@P1 BRA 0x20", "EXIT")  # fmt: skip
     access = accesses(sass(*begin, *end), (32, 1, 1), {})[0]
-    assert (access.offsets, access.holds) == (tuple(LANES), "always")
+    assert access.offsets == tuple(LANES)
 
 
 def test_lanes_that_left_are_not_counted() -> None:
@@ -528,7 +510,8 @@ def of_kernel(target: str, name: str, block: Dim3 = (256, 1, 1), n: int | None =
     code = compiled_cases(SOURCE.replace("STATEMENTS", STATEMENTS), target)[name].code
     pointers = [POINTER] if name == "expressions" else [POINTER, POINTER]
     constants = constants_for(target, block, (64, 1, 1), [*pointers, ArgumentBytes(4, n)])
-    return sorted((access for access in accesses(code, block, constants) if access.runs), key=lambda item: item.address)
+    known = accesses_of(solution_of(code, ThreadBlock(block), constants))
+    return sorted(known.values(), key=lambda item: item.address)
 
 
 def costs(listed: Sequence[Access], space: str, kind: str) -> dict[int | None, int]:
@@ -552,7 +535,6 @@ def test_compiled_kernels_cost_what_their_sources_say(target: str) -> None:
     ):
         listed = of_kernel(target, name)
         assert (costs(listed, "global", "load"), costs(listed, "global", "store")) == (loads, stores), name
-        assert {access.holds for access in listed} == {"always"}, name
     for name, load in (("transposed", 32), ("padded", 1), ("swizzled", 1)):
         listed = of_kernel(target, name, (32, 8, 1))
         assert (set(costs(listed, "shared", "store")), set(costs(listed, "shared", "load"))) == ({1}, {load}), name

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import pytest
 
+from benchmarks.diagnosis.access import POINTER, ArgumentBytes, constants_for
 from gpuprof.characterize.gates.check import check, variants
 from gpuprof.characterize.probes.library import load_probes, probe_folder, select
 from gpuprof.characterize.probes.probe import Probe
 from gpuprof.sass.binary.cubin import kernel_code
-from gpuprof.sass.dataflow.accesses import accesses
-from gpuprof.sass.dataflow.launch_constants import POINTER, ArgumentBytes, constants_for
 from gpuprof.sass.dataflow.request_costs import wavefronts
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.tools.disassemble import disassemble, disassembler_for
 from tests.cuda_tools import kernel_of, needs_cuda_wheels
+from tests.followed_code import accesses
 from tests.table import each_row
 
 PROBES = [

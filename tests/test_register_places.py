@@ -34,14 +34,14 @@ def test_ways_meet_only_for_what_is_written_on_them() -> None:
     read = followed(graph(*DIAMOND))
     assert read.read(3, 0, "R1") == RegisterPlace(0, 0, "R1")
     assert read.read(3, 0, "R2") == RegisterPlace(3, -1, "R2")
-    assert read.ways(RegisterPlace(3, -1, "R2")) == (RegisterPlace(1, 0, "R2"), RegisterPlace(0, 1, "R2"))
-    assert read.ways(RegisterPlace(3, -1, "R3")) == (RegisterPlace(0, -1, "R3"), RegisterPlace(2, 0, "R3"))
+    assert read.sources(RegisterPlace(3, -1, "R2")) == (RegisterPlace(1, 0, "R2"), RegisterPlace(0, 1, "R2"))
+    assert read.sources(RegisterPlace(3, -1, "R3")) == (RegisterPlace(0, -1, "R3"), RegisterPlace(2, 0, "R3"))
     code = graph("MOV R1, 0x1", "MOV R2, 0x2", "IADD3 R2, R2, R1, RZ", "@P0 BRA 0x20", "STG.E [R2.64], R1", "EXIT")
     read = followed(code)
     assert read.read(1, 0, "R1") == RegisterPlace(0, 0, "R1")
-    assert read.ways(read.read(1, 0, "R2")) == (RegisterPlace(0, 1, "R2"), RegisterPlace(1, 0, "R2"))
+    assert read.sources(read.read(1, 0, "R2")) == (RegisterPlace(0, 1, "R2"), RegisterPlace(1, 0, "R2"))
     behind = read.read(2, 0, "R2")  # lanes may have left the loop in different iterations
-    assert (behind, read.ways(behind)) == (RegisterPlace(2, -1, "R2"), (RegisterPlace(1, 0, "R2"),))
+    assert (behind, read.sources(behind)) == (RegisterPlace(2, -1, "R2"), (RegisterPlace(1, 0, "R2"),))
 
 
 def test_under_the_same_predicate_what_was_written_under_it_is_read_as_if_it_were_true() -> None:
@@ -50,7 +50,7 @@ def test_under_the_same_predicate_what_was_written_under_it_is_read_as_if_it_wer
     assert read.read(0, 1, "R1", "@P0") == RegisterPlace(0, 0, "R1")
     assert read.read(0, 1, "R1", "@!P0") == RegisterPlace(0, 0, "R1", bare=False)
     assert read.read(0, 3, "R1", "@P0") == RegisterPlace(0, 0, "R1", bare=False)
-    assert read.needs(RegisterPlace(0, 0, "R1", bare=False)) == (
+    assert read.sources(RegisterPlace(0, 0, "R1", bare=False)) == (
         RegisterPlace(0, 0, "R1"), RegisterPlace(0, -1, "R1"), RegisterPlace(0, -1, "P0")
     )  # fmt: skip
 

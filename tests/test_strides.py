@@ -7,10 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprof.review.facts.strides import cost_words, costs_of_values, kernel_addresses, stride_arguments, unknown_causes
-from gpuprof.sass.dataflow.addresses import lane_addresses
+from gpuprof.sass.dataflow.addresses import addresses_of
+from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.instruction import Instruction, parse_sass
 from tests.code_cases import case_of
 from tests.cuda_tools import needs_cuda_wheels
+from tests.followed_code import solution_of
 
 COST = "1 → 4 sectors, 8 or more → 32"
 
@@ -77,7 +79,7 @@ def test_a_loop_that_adds_the_same_in_all_lanes_keeps_their_distance() -> None:
         "@P0 BRA 0x30",
         "EXIT",
     )
-    addresses = lane_addresses(code, (64, 1, 1), {})
+    addresses = addresses_of(solution_of(code, ThreadBlock((64, 1, 1)), {}))
     assert addresses is not None
     item = addresses.of[0x30, "global"]
     assert (item.known, item.stride, item.step, item.moves) == (True, 48, 8, True)
@@ -106,13 +108,13 @@ _LINES = (
 )
 def test_any_code_is_followed_to_an_end(lines: list[tuple[str, tuple[int, int, int], int, int]]) -> None:
     code = sass(*(line.format(*names, p=flag, t=16 * (at % len(lines))) for line, names, flag, at in lines), "EXIT")
-    addresses = lane_addresses(code, (32, 2, 1), {})
+    addresses = addresses_of(solution_of(code, ThreadBlock((32, 2, 1)), {}))
     assert addresses is None or all(len(item.apart) == 32 for item in addresses.of.values())
 
 
 def test_a_long_chain_of_sums_is_followed_without_recursion() -> None:
     code = sass("S2R R2, SR_TID.X", *["IADD3 R2, R2, 0x1, RZ"] * 3000, "LDG.E R4, [R2.64]", "EXIT")
-    addresses = lane_addresses(code, (64, 1, 1), {})
+    addresses = addresses_of(solution_of(code, ThreadBlock((64, 1, 1)), {}))
     assert addresses is not None
     (item,) = addresses.of.values()
     assert (item.stride, item.offset) == (1, 3000)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprof.sass.dataflow.trip_counts import trip_counts
 from gpuprof.sass.instruction import Instruction, parse_sass
+from tests.followed_code import trip_counts
 from tests.table import each_row
 
 

@@ -13,10 +13,10 @@ from gpuprof.review.batches import reviewed_kernels
 from gpuprof.review.slices import reviewed_slice
 from gpuprof.sass.binary.cubin import read_cubin
 from gpuprof.sass.binary.line_table import line_tables
-from gpuprof.sass.dataflow.trip_counts import trip_counts
 from gpuprof.sass.instruction import instruction_of
 from gpuprof.sass.tools.disassemble import disassembler_for
 from tests.field.folder import folder, report
+from tests.followed_code import trip_counts
 from tests.readings import report_of
 from tests.review_inputs import modules
 from tests.table import each_row

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from functools import lru_cache
 
 from msgspec.structs import replace
 
-from gpuprof.sass.dataflow.definition_graph import AskedRequest, definition_graph
-from gpuprof.sass.dataflow.expressions import LANES, WORD, LinearExpr, signed, spread
-from gpuprof.sass.dataflow.first_iteration import FirstIteration
-from gpuprof.sass.dataflow.request_costs import Access, Holds
-from gpuprof.sass.dataflow.rules import has_rule
+from gpuprof.sass.dataflow.definition_graph import AskedRequest
+from gpuprof.sass.dataflow.evaluation import has_rule
+from gpuprof.sass.dataflow.expressions import LANES, LinearExpr, apart, spread
+from gpuprof.sass.dataflow.request_costs import Access
 from gpuprof.sass.dataflow.solution import Solution
-from gpuprof.sass.dataflow.warps import THREAD_INDICES, ThreadBlock
-from gpuprof.sass.flow.graph import graph_of
+from gpuprof.sass.dataflow.warps import THREAD_INDICES
 from gpuprof.sass.instruction import Instruction
-from gpuprof.sass.requests import LaneRequest, Space, requests
+from gpuprof.sass.requests import LaneRequest, Space
 
 _ALL = (1 << LANES) - 1
 
@@ -29,62 +27,28 @@ Known = dict[tuple[int, Space], Access]
 """Accesses by the address of the instruction and the space."""
 
 
-def accesses(
-    code: Sequence[Instruction], block: tuple[int, int, int], constants: Mapping[int, int], warp: int = 0
-) -> tuple[Access, ...]:
-    """Return the accesses of each memory instruction of a kernel by one warp of a block of threads.
-
-    `constants` are the known bytes of constant bank 0 by their offset: `launch_constants.constants_for`. Other
-    constants and values read from memory are not known. Lanes that diverge are assumed to reconverge as soon as their
-    paths do, and indices not to wrap around between lanes. An LDGSTS has two entries, its shared and its global side.
-    """
-    graph = graph_of(code)
-    if graph is None:
-        return tuple(access_of(item, request, _ALL) for item in code for request in requests(item))
-    return accesses_of(Solution(definition_graph(graph), ThreadBlock(block, warp), constants))
-
-
-def accesses_of(solution: Solution) -> tuple[Access, ...]:
-    """Return the accesses of one warp, known also if that is so in block 0 or in the first iteration alone."""
-    definitions, warp = solution.definitions, solution.warp
-    known: Known = {}
-    _note_all(("always", "first turn"), known, solution)
+def accesses_of(solution: Solution) -> Known:
+    """Return the accesses of a warp in all iterations, with the addresses that are known in block 0 alone."""
+    known = every_access(solution) or {}
     if solution.reads_block_index and any(access.offsets is None for access in known.values()):
-        first = Solution(definitions, warp._replace(first=True), solution.constants)
-        _note_all(("block 0", "first turn of block 0"), known, first)
-    return tuple(
-        known.get((instruction.address, request.space), access_of(instruction, request, 0))
-        for block in solution.graph.blocks
-        for instruction in block
-        for request in requests(instruction)
-    )
-
-
-def _note_all(scopes: tuple[Holds, Holds], known: Known, solution: Solution) -> None:
-    if solution.settled:
-        _note(scopes[0], known, solution)
-        if solution.graph.loops:
-            _note(scopes[1], known, FirstIteration(solution))
-
-
-def _note(holds: Holds, known: Known, solution: Solution) -> None:
-    """Add the accesses that the warp comes to, and the addresses of those that are not known yet."""
-    for asked in solution.definitions.asked:
-        key = asked.instruction.address, asked.request.space
-        old = known.get(key)
-        if old is None or old.offsets is None:
-            access = _access(solution, asked, holds)
-            if access.runs and (old is None or access.offsets is not None):
-                known[key] = access
+        first = Solution(solution.definitions, solution.warp._replace(first=True), solution.constants)
+        for at, access in (every_access(first) or {}).items():
+            if access.offsets is not None and known[at].offsets is None:
+                known[at] = access
+    return known
 
 
 def every_access(solution: Solution) -> Known | None:
-    """Return the accesses of a warp in all iterations; None if the kernel is too long."""
+    """Return the accesses of a warp in all iterations; None if the kernel is too long.
+
+    Lanes that diverge are assumed to reconverge as soon as their paths do, and indices not to wrap around between
+    lanes. An LDGSTS has two accesses, of its shared and of its global side.
+    """
     if not solution.settled:
         return None
     known: Known = {}
     for asked in solution.definitions.asked:
-        access = _access(solution, asked, "always")
+        access = _access(solution, asked)
         if access.runs:
             known[asked.instruction.address, asked.request.space] = access
     return known
@@ -165,20 +129,14 @@ def _is_undecided(solution: Solution, flag: LinearExpr) -> bool:
     return view is None or not (view.exact or isinstance(view.lanes, int))
 
 
-def _access(solution: Solution, asked: AskedRequest, holds: Holds) -> Access:
+def _access(solution: Solution, asked: AskedRequest) -> Access:
     active = solution.running(asked.block, asked.at) & (asked.request.lanes or _ALL)
-    unknown = access_of(asked.instruction, asked.request, active)
     where = solution.symbols.lanes_of(solution.address(asked)) if asked.request.lanes and active else None
+    access = access_of(asked.instruction, asked.request, active)
     if where is None:
-        return unknown
-    first, *_ = lanes = spread(where.lanes)
-    return replace(
-        unknown,
-        offsets=tuple([signed((lane - first) % WORD) for lane in lanes]),
-        start=first % (1 << where.align),
-        alignment=1 << where.align,
-        holds=holds,
-    )
+        return access
+    alignment = 1 << where.align
+    return replace(access, offsets=apart(where.lanes), start=spread(where.lanes)[0] % alignment, alignment=alignment)
 
 
 def access_of(instruction: Instruction, request: LaneRequest, active: int = _ALL) -> Access:

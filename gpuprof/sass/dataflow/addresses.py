@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from msgspec import Struct
 
-from gpuprof.sass.dataflow.definition_graph import AskedRequest, definition_graph
-from gpuprof.sass.dataflow.expressions import LANE, WORD, Lanes, LinearExpr, Symbol, signed, spread
+from gpuprof.sass.dataflow.definition_graph import AskedRequest
+from gpuprof.sass.dataflow.expressions import LANE, WORD, Lanes, LinearExpr, Symbol, apart, signed, spread
 from gpuprof.sass.dataflow.solution import Solution
-from gpuprof.sass.dataflow.warps import ANY_ROWS, ThreadBlock
-from gpuprof.sass.flow.graph import graph_of
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.requests import LaneRequest, Space
 
@@ -124,20 +121,12 @@ class KernelAddresses:
         """Return what decides for all lanes together which of several values a symbol is; nothing if lanes differ."""
         symbol = self.symbol(name)
         places = list(self.sums.definitions.deciding(symbol.block)) if symbol.kind == "join" else []
-        if symbol.kind == "choice" or self._selects(symbol):
+        if symbol.kind == "choice" or symbol.opcode in {"SEL", "FSEL"}:
             places = [place for place in symbol.reads if "P" in place.name]
         held = [self.sums.held(place) for place in places]
         if any(map(self.sums.symbols.varies, held)):
             return frozenset()
         return self.leaves(*(term for value in held for term, _ in value.terms))
-
-    def _selects(self, symbol: Symbol) -> bool:
-        return symbol.kind == "result" and self._names.get(symbol.address) in {"SEL", "FSEL"}
-
-    @cached_property
-    def _names(self) -> Mapping[int | None, str]:
-        """The names of the instructions by their addresses."""
-        return {item.address: item.name for block in self.sums.graph.blocks for item in block}
 
     def looked_up(self, item: LaneAddress) -> bool | None:
         """Return whether lanes differ by something loaded, and not by their index alone; None if that is not known."""
@@ -149,21 +138,7 @@ class KernelAddresses:
     def _differ_by(self, name: str) -> frozenset[str]:
         """Return the kinds of the unknowns by which lanes differ; those of spilled values are not known."""
         leaves = [leaf for leaf in map(self.symbol, self.leaves(name)) if leaf.varies]
-        return frozenset("local" if self._names.get(leaf.address) == "LDL" else leaf.kind for leaf in leaves)
-
-
-def lane_addresses(
-    code: Sequence[Instruction],
-    block: tuple[int, int, int] | None,
-    constants: Mapping[int, int],
-    spaces: frozenset[str] = frozenset({"global", "generic", "shared"}),
-) -> KernelAddresses | None:
-    """Return the terms of the addresses of a kernel's memory instructions; None if its jumps are not known."""
-    graph = graph_of(code)
-    if graph is None:
-        return None
-    warp = ThreadBlock(block) if block is not None else ANY_ROWS
-    return addresses_of(Solution(definition_graph(graph), warp, constants), spaces)
+        return frozenset("local" if leaf.opcode == "LDL" else leaf.kind for leaf in leaves)
 
 
 def addresses_of(
@@ -181,7 +156,7 @@ def addresses_of(
 
 def _address(solution: Solution, asked: AskedRequest, where: LinearExpr) -> LaneAddress:
     graph = solution.graph
-    apart, times, varying = _split(solution, where)
+    times, varying = _split(solution, where)
     around = graph.loops_around.get(asked.block, ())
     steps = (_step(solution, header, where) for header in around)
     body = graph.loops[around[0]] if around else frozenset()
@@ -190,7 +165,7 @@ def _address(solution: Solution, asked: AskedRequest, where: LinearExpr) -> Lane
         request=asked.request,
         block=asked.block,
         index=asked.at,
-        apart=apart,
+        apart=apart(where.lanes),
         times=times,
         varying=varying,
         base=_base(where),
@@ -204,18 +179,12 @@ def _address(solution: Solution, asked: AskedRequest, where: LinearExpr) -> Lane
 
 def _base(where: LinearExpr) -> str:
     """Return a name for all of an address but the number of the first lane."""
-    vectors = [_apart(where.lanes), *(factor for _, factor in where.terms if not isinstance(factor, int))]
+    vectors = [apart(where.lanes), *(factor for _, factor in where.terms if not isinstance(factor, int))]
     return " + ".join([f"{hash(tuple(vectors)):x}", *(f"{_first(factor)}·{name}" for name, factor in where.terms)])
 
 
 def _first(lanes: Lanes) -> int:
     return spread(lanes)[0]
-
-
-def _apart(lanes: Lanes) -> Vector:
-    """Return how far each lane is from the first."""
-    first = _first(lanes)
-    return tuple([signed((lane - first) % WORD) for lane in spread(lanes)])
 
 
 def _alignment(where: LinearExpr) -> int:
@@ -226,8 +195,8 @@ def _alignment(where: LinearExpr) -> int:
     return min([_MOST_ALIGNED, *(number & -number for number in numbers - {0, 1})])
 
 
-def _split(solution: Solution, where: LinearExpr) -> tuple[Vector, dict[tuple[str, ...], Vector], tuple[str, ...]]:
-    """Return how far lanes are apart, the same by products of what they share, and the other symbols that differ."""
+def _split(solution: Solution, where: LinearExpr) -> tuple[dict[tuple[str, ...], Vector], tuple[str, ...]]:
+    """Return how far lanes are apart by products of what they share, and the other symbols that differ."""
     times = {}
     varying: dict[str, None] = {}
     for name, factor in where.terms:
@@ -235,8 +204,8 @@ def _split(solution: Solution, where: LinearExpr) -> tuple[Vector, dict[tuple[st
         if solution.symbols.of[name].varies:
             varying.update((part, None) for part in factors if solution.symbols.of[part].varies)
         elif not isinstance(factor, int):
-            times[factors] = tuple([lane % WORD for lane in _apart(factor)])
-    return _apart(where.lanes), times, tuple(varying)
+            times[factors] = tuple([lane % WORD for lane in apart(factor)])
+    return times, tuple(varying)
 
 
 def _step(solution: Solution, header: int, where: LinearExpr) -> int | None:
@@ -248,7 +217,7 @@ def _step(solution: Solution, header: int, where: LinearExpr) -> int | None:
             continue
         if symbol.kind != "join" or symbol.place is None or symbol.block != header or not isinstance(factor, int):
             return None
-        step = solution.step(symbol.place)
+        step = solution.moves(symbol.place).step
         own = dict(solution.held(symbol.place).terms).get(name)
         if step is None or not isinstance(own, int):
             return None

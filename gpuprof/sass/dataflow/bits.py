@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from struct import Struct
 
@@ -14,7 +14,6 @@ from gpuprof.sass.dataflow.expressions import (
     Lanes,
     LinearExpr,
     folded,
-    number_of,
     per_lane,
     signed,
     spread,
@@ -93,17 +92,6 @@ def _truth(table: int, operands: Sequence[int]) -> int:
             b = second if index & 2 else ~second
             result |= a & b & (third if index & 1 else ~third)
     return result & _LANES_MASK
-
-
-def compare_low(
-    compare: Callable[[int, int], bool], word: LinearExpr | None, limit: LinearExpr | None
-) -> LinearExpr | None:
-    """Compare a partly known word with a number: uniform if the comparison of the known bits is."""
-    number = number_of(limit)
-    if word is None or number is None or max(spread(word.lanes)) >= 1 << word.align:
-        return None
-    low = number % (1 << word.align)
-    return UNIFORM if len({compare(lane, low) for lane in spread(word.lanes)}) == 1 else None
 
 
 def permuted(low: int, selector: int, high: int) -> int:

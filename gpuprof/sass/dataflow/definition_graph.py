@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from gpuprof.sass.dataflow.evaluation import Evaluation
 from gpuprof.sass.dataflow.reaching_definitions import ReachingDefinitions, RegisterPlace
 from gpuprof.sass.flow.graph import ControlFlowGraph
 from gpuprof.sass.instruction import ENDS, JUMPS, Instruction
@@ -13,7 +14,6 @@ from gpuprof.sass.operands import named
 from gpuprof.sass.requests import LaneRequest, requests
 
 _LEADS_AWAY = JUMPS | ENDS
-BEGIN, END = "begin", "end"
 
 
 class AskedRequest(NamedTuple):
@@ -25,11 +25,15 @@ class AskedRequest(NamedTuple):
     request: LaneRequest
 
 
-class DefinitionGraph:
-    """The definitions that addresses, branches and their predicates follow from, in the order of the code.
+class Node(NamedTuple):
+    """A definition; without a place the beginning or the end of a block."""
 
-    A node is a definition, or the beginning or the end of a block.
-    """
+    block: int
+    place: RegisterPlace | None
+
+
+class DefinitionGraph:
+    """The definitions that addresses, branches and their predicates follow from, in the order of the code."""
 
     def __init__(self, graph: ControlFlowGraph) -> None:
         self.graph = graph
@@ -42,6 +46,13 @@ class DefinitionGraph:
             for request in requests(instruction)
         ]
         self._number_nodes(self._relevant())
+        self._evaluation: Evaluation | None = None
+
+    def evaluation(self, constants: Mapping[int, int]) -> Evaluation:
+        """Return the evaluation of instructions by known bytes of constant bank 0; that of the last ones is kept."""
+        if self._evaluation is None or self._evaluation.constants != constants:
+            self._evaluation = Evaluation(self.reaching, constants)
+        return self._evaluation
 
     def read_by(self, block: int, at: int, name: str) -> RegisterPlace:
         """Return the definition of a register that an instruction reads."""
@@ -52,10 +63,6 @@ class DefinitionGraph:
         for operand in operands:
             for name in named(operand):
                 yield self.read_by(block, at, name)
-
-    def sources(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
-        """Return the definitions that one follows from."""
-        return self.reaching.needs(place) if place.at >= 0 else self.reaching.ways(place)
 
     def deciding(self, block: int) -> tuple[RegisterPlace, ...]:
         """Return the predicates of the branches between a block and its dominator; none if they are too many."""
@@ -86,7 +93,7 @@ class DefinitionGraph:
             waiting += self.read_in(block, len(self.graph.blocks[block]) - 1, self.conditions(block))
         seen = set(waiting)
         while waiting:
-            for source in self.sources(waiting.pop()):
+            for source in self.reaching.sources(waiting.pop()):
                 if source not in seen:
                     seen.add(source)
                     waiting.append(source)
@@ -96,24 +103,31 @@ class DefinitionGraph:
         by_block: dict[int, list[RegisterPlace]] = {}
         for place in places:
             by_block.setdefault(place.block, []).append(place)
-        self.nodes: list[RegisterPlace | tuple[str, int]] = []
+        self.nodes: list[Node] = []
         self.of_block: dict[int, range] = {}
         """The numbers of a block's nodes: its beginning, its definitions, its end."""
+        self.numbers: dict[RegisterPlace, int] = {}
         for block in self.order:
             first = len(self.nodes)
             own = sorted(by_block.get(block, ()), key=lambda place: (place.at, not place.bare, place.name))
-            self.nodes += [(BEGIN, block), *own, (END, block)]
+            self.numbers.update({place: first + 1 + index for index, place in enumerate(own)})
+            self.nodes += [Node(block, None), *(Node(block, place) for place in own), Node(block, None)]
             self.of_block[block] = range(first, len(self.nodes))
-        self.users: dict[RegisterPlace, list[int]] = {}
-        for number, node in enumerate(self.nodes):
-            if isinstance(node, RegisterPlace):
-                sources: Iterable[RegisterPlace] = self.sources(node)
-            elif node[0] == END:
-                sources = self.read_in(node[1], len(self.graph.blocks[node[1]]) - 1, self.conditions(node[1]))
-            else:
-                continue
-            for source in sources:
-                self.users.setdefault(source, []).append(number)
+        self.reads: list[tuple[int, ...]] = [self._read_by_node(number) for number in range(len(self.nodes))]
+        """The numbers of the definitions that each node follows from."""
+        self.users: list[list[int]] = [[] for _ in self.nodes]
+        for number, reads in enumerate(self.reads):
+            for source in reads:
+                self.users[source].append(number)
+
+    def _read_by_node(self, number: int) -> tuple[int, ...]:
+        block, place = self.nodes[number]
+        if place is not None:
+            return tuple([self.numbers[source] for source in self.reaching.sources(place)])
+        if number == self.of_block[block].start:
+            return ()
+        end = len(self.graph.blocks[block]) - 1
+        return tuple([self.numbers[source] for source in self.read_in(block, end, self.conditions(block))])
 
 
 @lru_cache(maxsize=2)

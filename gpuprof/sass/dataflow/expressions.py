@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
@@ -88,6 +89,13 @@ def signed(word: int) -> int:
     return word - WORD if word >= WORD // 2 else word
 
 
+def apart(lanes: Lanes) -> tuple[int, ...]:
+    """Return how far each lane is from the first."""
+    words = spread(lanes)
+    half, first = WORD // 2, words[0]
+    return tuple([(word - first + half) % WORD - half for word in words])
+
+
 def zero_bits(number: int) -> int:
     """Return the number of trailing zero bits; 32 for 0."""
     return (number & -number).bit_length() - 1 if number else WORD_BITS
@@ -135,14 +143,15 @@ SymbolKind = Literal["constant", "launch", "lanes", "start", "loaded", "shared",
 class Symbol(Struct, frozen=True, kw_only=True):
     """An unknown of an expression. `varies`: lanes of a warp may have different values.
 
-    `reads` are the places that it follows from, `factors` the symbols of a product. It is a multiple of 2^`align`.
-    `place` is where a `join` is.
+    `place` is the definition that it is a part of, `address` that of the instruction, `opcode` the name of its opcode.
+    `reads` are the definitions that it follows from, `factors` the symbols of a product. It is a multiple of 2^`align`.
     """
 
     kind: SymbolKind
     varies: bool = False
     block: int = -1
     address: int | None = None
+    opcode: str = ""
     reads: tuple[RegisterPlace, ...] = ()
     factors: tuple[str, ...] = ()
     align: int = 0
@@ -190,18 +199,23 @@ class Symbols:
             self._views[held] = LinearExpr(reduced(held.lanes, align), (), align) if align is not None else None
         return self._views[held]
 
-    def product(self, first: LinearExpr, second: LinearExpr) -> LinearExpr | None:
-        """Multiply two expressions term by term; None if that gives too many terms."""
+    def product(self, first: LinearExpr | None, second: LinearExpr | None) -> LinearExpr | None:
+        """Multiply two expressions term by term; None if one is not known, or if that gives too many terms."""
+        if first is None or second is None:
+            return None
+        for one, other in ((first, second), (second, first)):
+            if not other.terms and isinstance(other.lanes, int):
+                return ZERO.plus(one, other.lanes)
         if len(first.terms) * len(second.terms) > MOST_TERMS:
             return None
-        total = LinearExpr(per_lane(lambda a, b: a * b, first.lanes, second.lanes))
+        total = LinearExpr(per_lane(operator.mul, first.lanes, second.lanes))
         for one, other in ((first, second), (second, first)):
-            scaled = [(name, per_lane(lambda a, b: a * b, factor, other.lanes)) for name, factor in one.terms]
+            scaled = [(name, per_lane(operator.mul, factor, other.lanes)) for name, factor in one.terms]
             total = total.plus(LinearExpr(0, tuple(term for term in scaled if term[1] != 0)))
         for name, factor in first.terms:
             for other_name, times in second.terms:
                 product = self._times(name, other_name)
-                coefficient = per_lane(lambda a, b: a * b, factor, times)
+                coefficient = per_lane(operator.mul, factor, times)
                 if product is None:
                     return None
                 total = total.plus(LinearExpr(0, ((product, coefficient),) if coefficient != 0 else ()))

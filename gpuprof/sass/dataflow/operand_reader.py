@@ -16,9 +16,9 @@ from gpuprof.sass.dataflow.expressions import (
     LinearExpr,
     Symbol,
     Symbols,
-    per_lane,
     uniform_of,
 )
+from gpuprof.sass.dataflow.launch_constants import bank_offset
 from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import address_terms, named
@@ -28,8 +28,6 @@ _OPERAND = re.compile(
     r"(?:\.reuse)?"
 )
 _FLAG = re.compile(r"(?P<not>!?)(?P<name>U?P(?:\d+|T))(?:\.reuse)?")
-_BANK_0 = re.compile(r"c\[0x0\]\[(?:U?RZ\+?)?(?P<offset>0x[0-9a-f]+)?\]")
-"""`c[0x0][RZ]` is how nvdisasm prints the first word, blockDim.x on sm_90 and older."""
 
 
 class _Form(Struct, frozen=True):
@@ -50,13 +48,6 @@ def _form_of(operand: str) -> _Form | None:
     return _Form(match["sign"], register, match["constant"], int(match["immediate"] or "0", 0))
 
 
-@lru_cache(maxsize=1 << 16)
-def bank_offset(operand: str) -> int | None:
-    """Return the offset in constant bank 0 that an operand reads; None for others."""
-    match = _BANK_0.fullmatch(operand)
-    return int(match["offset"] or "0", 16) if match else None
-
-
 class OperandReader:
     """Reads the operands of one instruction.
 
@@ -66,19 +57,14 @@ class OperandReader:
 
     def __init__(
         self,
-        instruction: Instruction,
         known: Mapping[str, LinearExpr],
         symbols: Symbols,
         warp: ThreadBlock,
         constants: Mapping[int, int],
         active: int,
     ) -> None:
-        self.instruction, self.symbols, self.warp, self.active = instruction, symbols, warp, active
-        self._known, self._constants = known, constants
-
-    def register(self, name: str) -> LinearExpr | None:
-        """Return the value of a register or a predicate."""
-        return self._known.get(name)
+        self.symbols, self.warp, self.active = symbols, warp, active
+        self.known, self._constants = known, constants
 
     def word(self, operand: str) -> LinearExpr | None:
         """Return an operand of one word, the lower one of a longer operand; None for forms that are not known."""
@@ -86,7 +72,7 @@ class OperandReader:
         if form is None:
             return None
         if form.register:
-            held = self._known.get(form.register)
+            held = self.known.get(form.register)
         elif form.constant:
             held = self.bank(form.constant)
         else:
@@ -99,8 +85,7 @@ class OperandReader:
         if form is None or (form.sign and (form.register or form.constant)):
             return None
         if form.register:
-            kind = form.register.rstrip("0123456789")
-            return self._known.get(f"{kind}{int(form.register[len(kind) :]) + 1}")
+            return self.known.get(next_register(form.register))
         if form.constant:
             return self.bank(form.constant, skip=4)
         number = -form.number if form.sign == "-" else form.number
@@ -115,7 +100,7 @@ class OperandReader:
         match = _FLAG.fullmatch(operand)
         if match is None:
             return None
-        held = ONE if match["name"].endswith("T") else self._known.get(match["name"])
+        held = ONE if match["name"].endswith("T") else self.known.get(match["name"])
         return ONE.plus(held, -1) if held is not None and match["not"] else held
 
     def flag_view(self, operand: str) -> LinearExpr | None:
@@ -134,7 +119,7 @@ class OperandReader:
         if offset is None:
             registers = named(operand)
             if registers:
-                return uniform_of(self.symbols.lanes_of(self._known.get(name)) for name in registers)
+                return uniform_of(self.symbols.lanes_of(self.known.get(name)) for name in registers)
             return self.symbols.new(f"{operand}+{skip}" if skip else operand, Symbol(kind="constant"))
         offset += skip
         number, known = 0, 0
@@ -166,11 +151,7 @@ class OperandReader:
 def _with_sign(sign: str, held: LinearExpr | None) -> LinearExpr | None:
     if not sign or held is None:
         return held
-    if sign == "-":
-        return ZERO.plus(held, -1)
-    if held.terms:
-        return LinearExpr(WORD - 1).plus(held, -1)
-    return held._replace(lanes=per_lane(lambda word: ~word, held.lanes))
+    return (ZERO if sign == "-" else LinearExpr(WORD - 1)).plus(held, -1)
 
 
 Result = LinearExpr | None | Callable[[], LinearExpr | None]
@@ -179,13 +160,13 @@ Results = Sequence[tuple[str, Result]]
 Rule = Callable[[Instruction, OperandReader], "Results | None"]
 """None: the rule does not cover this form of the instruction."""
 
-_NAME = re.compile(r"(U?[RP])(\d+)")
+_NUMBERED = re.compile(r"(U?[RP])(\d+)")
 IS_FLAG = re.compile(r"!?U?P(?:\d+|T)")
 
 
 def next_register(register: str, by: int = 1) -> str:
     """Return the name of a register further on."""
-    match = _NAME.fullmatch(register)
+    match = _NUMBERED.fullmatch(register)
     return f"{match[1]}{int(match[2]) + by}" if match else register
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from functools import cached_property
 from typing import NamedTuple
 
 from gpuprof.sass.flow.graph import ControlFlowGraph
+from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import registers_read
 
 _MOST_MEETINGS = 50_000
@@ -37,10 +38,8 @@ class ReachingDefinitions:
 
     def __init__(self, graph: ControlFlowGraph) -> None:
         self._blocks = graph.blocks
-        self._wrote: dict[int, Mapping[str, Sequence[int]]] = {}
         self._writing: dict[str, list[int]] = {}
         for block in sorted(graph.order):
-            self._wrote[block] = graph.writers[block]
             for name in graph.writers[block]:
                 self._writing.setdefault(name, []).append(block)
         self._entries = frozenset(graph.entries)
@@ -49,8 +48,7 @@ class ReachingDefinitions:
         self._graph = graph
         self._begun: dict[str, dict[int, RegisterPlace]] = {}
         self._met: dict[str, Set[int]] = {}
-        self._ways: dict[RegisterPlace, tuple[RegisterPlace, ...]] = {}
-        self._reads: dict[RegisterPlace, tuple[RegisterPlace, ...]] = {}
+        self._sources: dict[RegisterPlace, tuple[RegisterPlace, ...]] = {}
 
     def read(self, block: int, index: int, name: str, predicate: str | None = None) -> RegisterPlace:
         """Return the definition of a register that is read before an instruction, under a predicate."""
@@ -69,31 +67,31 @@ class ReachingDefinitions:
 
     def _last(self, block: int, index: int, name: str) -> RegisterPlace:
         """Return the last definition before an instruction."""
-        writers = self._wrote.get(block, {}).get(name)
+        writers = self._graph.writers[block].get(name)
         nearest = bisect_left(writers, index) - 1 if writers else -1
         if writers is None or nearest < 0:
             return self._beginning(block, name)
         return RegisterPlace(block, writers[nearest], name)
 
-    def needs(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
-        """Return the definitions that an instruction reads, with that of the value before if it may not run."""
-        if place.at < 0:
-            return ()
-        needs = self._reads.get(place)
-        if needs is None:
-            needs = self._reads[place] = self._read_at(place)
-        return needs
+    def instruction(self, place: RegisterPlace) -> Instruction:
+        """Return the instruction of a definition."""
+        return self._blocks[place.block][place.at]
 
-    def ways(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
-        """Return the definitions that come with each edge into a block; none at an entry or behind a call."""
-        ways = self._ways.get(place)
-        if ways is None:
-            begins = place.block in self._entries or place.block in self._returned(place.name)
-            sources = () if begins else self.before[place.block]
-            ways = self._ways[place] = tuple(
-                self.read(source, len(self._blocks[source]), place.name) for source in sources
-            )
-        return ways
+    def sources(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
+        """Return the definitions that one follows from: those that an instruction reads, or that come to a block.
+
+        What is written under a predicate follows from the value before, too. At an entry, and behind a call that may
+        write the register, a block begins with what follows from nothing.
+        """
+        known = self._sources.get(place)
+        if known is None:
+            known = self._sources[place] = self._read_at(place) if place.at >= 0 else self._coming(place)
+        return known
+
+    def _coming(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
+        if place.block in self._entries or place.block in self._returned(place.name):
+            return ()
+        return tuple([self.read(block, len(self._blocks[block]), place.name) for block in self.before[place.block]])
 
     def _read_at(self, place: RegisterPlace) -> tuple[RegisterPlace, ...]:
         block, at, name, bare = place
@@ -114,7 +112,7 @@ class ReachingDefinitions:
             before = above.get(block, block)
             if block in met or before == block:
                 begun[block] = RegisterPlace(block, -1, name)
-            elif name in self._wrote[before]:
+            elif name in self._graph.writers[before]:
                 begun[block] = self._last(before, len(self._blocks[before]), name)
             else:
                 block = before

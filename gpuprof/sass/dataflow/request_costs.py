@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Literal
 
 from msgspec import Struct
 
 from gpuprof.sass.dataflow.expressions import LANES
 from gpuprof.sass.requests import RequestKind, Space
 from gpuprof.units import SECTOR_BYTES
-
-Holds = Literal["always", "first turn", "block 0", "first turn of block 0"]
 
 _BANKS = 32
 _BANK_BYTES = 4
@@ -27,8 +24,7 @@ class Access(Struct, frozen=True):
     `offsets`: for each lane how far its address lies from that of lane 0, in bytes; None if that is not known.
     Lane 0's address is `start` more than a multiple of `alignment`, a power of two: larger than the memory if all
     of it is known, 1 if nothing is. `active`: the lanes that may take part; none if the warp never comes to the
-    instruction. `holds`: when that is so: in each iteration of the loops that the instruction is in, or in the first
-    of each; in every block of the grid, or in block 0.
+    instruction.
     """
 
     address: int
@@ -40,7 +36,6 @@ class Access(Struct, frozen=True):
     start: int = 0
     alignment: int = 1
     active: tuple[bool, ...] = (True,) * LANES
-    holds: Holds = "always"
 
     @property
     def runs(self) -> bool:
@@ -60,10 +55,8 @@ def sectors(access: Access) -> int | None:
         return None
     if access.space == "local":
         together = SECTOR_BYTES // _BANK_BYTES
-        rows = ((lane, range(begin // _BANK_BYTES, end // _BANK_BYTES + 1)) for lane, (begin, end) in spans.items())
-        return len({(lane // together, word) for lane, row in rows for word in row})
-    touched = (range(begin // SECTOR_BYTES, end // SECTOR_BYTES + 1) for begin, end in spans.values())
-    return len({sector for span in touched for sector in span})
+        return len({(lane // together, word) for lane, span in spans.items() for word in _pieces(span, _BANK_BYTES)})
+    return len({sector for span in spans.values() for sector in _pieces(span, SECTOR_BYTES)})
 
 
 def needed(access: Access) -> int:
@@ -79,7 +72,7 @@ def needed(access: Access) -> int:
         size = access.width_bytes if access.space != "local" else max(_BANK_BYTES, access.width_bytes)
         moved = sum(access.active) * size
     else:
-        moved = len({byte for begin, end in spans.values() for byte in range(begin, end + 1)})
+        moved = len({byte for span in spans.values() for byte in _pieces(span, 1)})
     return -(-moved // (LANES * _BANK_BYTES if access.space == "shared" else SECTOR_BYTES))
 
 
@@ -99,6 +92,12 @@ def _spans(access: Access) -> dict[int, tuple[int, int]] | None:
         return None
     begins = (access.start + offset for offset in access.offsets)
     return {lane: (begin, begin + access.width_bytes - 1) for lane, begin in enumerate(begins) if access.active[lane]}
+
+
+def _pieces(span: tuple[int, int], size: int) -> range:
+    """Return the numbers of the aligned pieces of memory, of so many bytes, that a lane touches."""
+    first, last = span
+    return range(first // size, last // size + 1)
 
 
 def ways(access: Access) -> int | None:
@@ -136,9 +135,9 @@ def _served(access: Access, source: Access | None = None) -> tuple[int, int] | N
     together *= 2 if paired else 1
     lines = {lane: begin // _LINE_BYTES for lane, (begin, _) in (_spans(source) or {}).items()} if source else {}
     groups: dict[tuple[int, int], set[int]] = {}
-    for lane, (begin, end) in spans.items():
+    for lane, span in spans.items():
         group = lane // together, lines.get(lane, 0)
-        groups.setdefault(group, set()).update(range(begin // _BANK_BYTES, end // _BANK_BYTES + 1))
+        groups.setdefault(group, set()).update(_pieces(span, _BANK_BYTES))
     passes = sum(max(Counter(word % _BANKS for word in group).values()) for group in groups.values())
     return passes, min(passes, 2 * len(groups)) if paired else len(groups)
 
@@ -153,9 +152,7 @@ def merges(access: Access) -> bool:
     spans = _spans(access)
     if access.space != "shared" or spans is None or access.opcode.startswith(_MATRICES):
         return False
-    asked = Counter(
-        word for begin, end in spans.values() for word in range(begin // _BANK_BYTES, end // _BANK_BYTES + 1)
-    )
+    asked = Counter(word for span in spans.values() for word in _pieces(span, _BANK_BYTES))
     apart = len(asked) == sum(asked.values())
     if access.kind == "atomic" and not apart:
         return True

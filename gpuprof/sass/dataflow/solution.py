@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from typing import NamedTuple
 
 from gpuprof.sass.dataflow.definition_graph import AskedRequest
 from gpuprof.sass.dataflow.expressions import (
@@ -14,6 +15,16 @@ from gpuprof.sass.dataflow.expressions import (
 )
 from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
 from gpuprof.sass.dataflow.solver import Solver
+
+
+class LoopMoves(NamedTuple):
+    """The number that a register has whenever a loop is entered, and by how much each iteration moves it.
+
+    None if that is not a number.
+    """
+
+    entry: int | None
+    step: int | None
 
 
 class Solution(Solver):
@@ -38,6 +49,8 @@ class Solution(Solver):
     def running(self, block: int, at: int) -> int:
         """Return the lanes that may run an instruction."""
         active = self.active.get(block, 0)
+        if self.graph.blocks[block][at].predicate is None:
+            return active
         mask = lane_mask(self.symbols.lanes_of(self.guard(block, at)))
         return active if mask is None else active & mask
 
@@ -46,21 +59,17 @@ class Solution(Solver):
         predicate = self.graph.blocks[block][at].predicate
         return self.reader(block, at, [predicate]).flag(predicate[1:]) if predicate is not None else ONE
 
-    def step(self, place: RegisterPlace) -> int | None:
-        """Return by how much each iteration of a loop moves a register that joins in its header, if it is a number."""
+    def moves(self, place: RegisterPlace) -> LoopMoves:
+        """Return how a loop moves a register that joins in its header."""
         begin, body = self.held(place), self.graph.loops[place.block]
-        sources = zip(self.definitions.reaching.before[place.block], self.definitions.sources(place), strict=True)
-        steps = {self.held(way).plus(begin, -1) for source, way in sources if source in body}
-        step = steps.pop() if len(steps) == 1 else None
-        number = number_of(step)
-        return signed(number) if number is not None else None
-
-    def entry(self, place: RegisterPlace) -> int | None:
-        """Return the number that a register has whenever a loop is entered in whose header it joins."""
-        body = self.graph.loops[place.block]
-        sources = zip(self.definitions.reaching.before[place.block], self.definitions.sources(place), strict=True)
-        values = {self.held(way) for source, way in sources if source not in body}
-        return number_of(values.pop()) if len(values) == 1 else None
+        entries, steps = set(), set()
+        for source, way in zip(self._before[place.block], self.definitions.reaching.sources(place), strict=True):
+            if source in body:
+                steps.add(self.held(way).plus(begin, -1))
+            else:
+                entries.add(self.held(way))
+        step = _only_number(steps)
+        return LoopMoves(_only_number(entries), None if step is None else signed(step))
 
     def guards(self) -> Iterator[LinearExpr]:
         """Yield the predicates of memory instructions and of branches that lanes come to."""
@@ -72,3 +81,7 @@ class Solution(Solver):
             guard = self.guard(block, at) if self.active.get(block) else None
             if guard is not None:
                 yield guard
+
+
+def _only_number(values: Set[LinearExpr]) -> int | None:
+    return number_of(next(iter(values))) if len(values) == 1 else None

@@ -7,35 +7,39 @@ expression with one unknown that lanes share, of which ever less is known; so it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
+from typing import NamedTuple
 
-from gpuprof.sass.dataflow.definition_graph import BEGIN, DefinitionGraph
+from gpuprof.sass.dataflow.definition_graph import DefinitionGraph
+from gpuprof.sass.dataflow.evaluation import join_name
 from gpuprof.sass.dataflow.expressions import (
-    MOST_TERMS,
     ONE,
     WORD_BITS,
     LinearExpr,
     Symbol,
-    SymbolKind,
-    Symbols,
     by_mask,
     exactly,
     lane_mask,
-    reduced,
     zero_bits,
 )
-from gpuprof.sass.dataflow.operand_reader import OperandReader, Result
+from gpuprof.sass.dataflow.operand_reader import OperandReader
 from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
-from gpuprof.sass.dataflow.rules import results
 from gpuprof.sass.dataflow.warps import ThreadBlock
-from gpuprof.sass.instruction import JUMPS, Instruction
-from gpuprof.sass.requests import requests
+from gpuprof.sass.instruction import JUMPS
 
 _LEAST_STEPS = 20_000
 _STEPS_PER_NODE = 16
 """Evaluations before a kernel counts as too long; compiled kernels take two for each node."""
 _BOTTOM = -1
+
+
+class _Part(NamedTuple):
+    """The value that lanes bring into a block with an edge, and the block before."""
+
+    source: int
+    value: LinearExpr
+    lanes: int
 
 
 class Solver:
@@ -55,26 +59,28 @@ class Solver:
     ) -> None:
         self.definitions = definitions
         self.graph = definitions.graph
+        self._before = definitions.reaching.before
         self.warp = warp
         self.constants = constants
         self._every_path = every_path
-        self.symbols = Symbols()
+        self.evaluation = definitions.evaluation(constants)
+        self.symbols = self.evaluation.symbols
         self.active: dict[int, int] = {}
-        self._held: dict[RegisterPlace, LinearExpr] = {}
+        self._held: list[LinearExpr | None] = [None] * len(definitions.nodes)
         self._edges: dict[tuple[int, int], int] = {}
         self._joined: dict[RegisterPlace, int] = {}
         self._mixed: dict[int, frozenset[str] | None] = {}
         self._diverged: set[int] = set()
         self._closed: set[tuple[int, int]] = set()
-        self._results: tuple[object, Mapping[str, Result]] = (None, {})
         self._queue: list[int] = []
         self._queued: set[int] = set()
         self.settled = self._solve()
 
     def held(self, place: RegisterPlace) -> LinearExpr:
         """Return the value of a definition; of one that is not reached nothing is known."""
-        known = self._held.get(place)
-        return known if known is not None else self._named(place, None, "result")
+        number = self.definitions.numbers.get(place)
+        known = self._held[number] if number is not None else None
+        return known if known is not None else self.evaluation.named(place, None)
 
     def read_by(self, block: int, at: int, name: str) -> RegisterPlace:
         """Return the definition of a register that an instruction reads."""
@@ -83,7 +89,7 @@ class Solver:
     def reader(self, block: int, at: int, operands: Iterable[str]) -> OperandReader:
         """Return a reader of operands of an instruction."""
         known = {place.name: self.held(place) for place in self.definitions.read_in(block, at, operands)}
-        return self._reader(self.graph.blocks[block][at], known, self.active.get(block, 0))
+        return self.evaluation.reader(known, self.active.get(block, 0), self.warp)
 
     def _solve(self) -> bool:
         for entry in self.graph.entries:
@@ -96,17 +102,17 @@ class Solver:
             if left < 0:
                 return False
             node = self.definitions.nodes[number]
-            if not isinstance(node, RegisterPlace):
-                kind, block = node
-                if kind == BEGIN:
-                    self._begin(block)
-                elif block in self.active:
-                    self._end(block)
-            elif node.block in self.active:
-                value = self._evaluate(node)
-                if value is not None and value != self._held.get(node):
-                    self._held[node] = value
-                    self._add(self.definitions.users.get(node, ()))
+            if node.place is None and number == self.definitions.of_block[node.block].start:
+                self._begin(node.block)
+            elif node.block not in self.active:
+                continue
+            elif node.place is None:
+                self._end(node.block)
+            else:
+                value = self._evaluate(node.place, self.definitions.reads[number])
+                if value is not None and value != self._held[number]:
+                    self._held[number] = value
+                    self._add(self.definitions.users[number])
         return True
 
     def _add(self, numbers: Iterable[int]) -> None:
@@ -119,24 +125,12 @@ class Solver:
         self._add([self.definitions.of_block[block][0]])
 
     def _begin(self, block: int) -> None:
-        active = self._arriving(block)
+        active = self.warp.lanes if block in self.graph.entries else 0
+        for source in self._before[block]:
+            active |= self._edges.get((source, block), 0)
         if active != self.active.get(block):
             self.active[block] = active
             self._add(self.definitions.of_block[block][1:])
-
-    def _arriving(self, block: int) -> int:
-        """Return the lanes that may come to a block."""
-        active = self.warp.lanes if block in self.graph.entries else 0
-        for _, _, lanes in self._incoming(block):
-            active |= lanes
-        return active
-
-    def _incoming(self, block: int) -> Iterator[tuple[int, Solver, int]]:
-        """Yield the edges into a block that lanes may take: the number, whose values come with it, and the lanes."""
-        for number, source in enumerate(self.definitions.reaching.before[block]):
-            lanes = self._edges.get((source, block), 0)
-            if lanes:
-                yield number, self, lanes
 
     def _end(self, block: int) -> None:
         """Pass the lanes that leave a block to its successors."""
@@ -173,8 +167,8 @@ class Solver:
     def _add_joins(self, block: int) -> None:
         nodes = self.definitions.nodes
         for number in self.definitions.of_block[block][1:-1]:
-            node = nodes[number]
-            if not isinstance(node, RegisterPlace) or node.at >= 0:
+            place = nodes[number].place
+            if place is None or place.at >= 0:
                 break
             self._add([number])
 
@@ -190,90 +184,42 @@ class Solver:
 
     # Values
 
-    def _evaluate(self, place: RegisterPlace) -> LinearExpr | None:
+    def _evaluate(self, place: RegisterPlace, reads: Sequence[int]) -> LinearExpr | None:
         if place.at < 0:
-            return self._join(place)
-        sources = self.definitions.sources(place)
-        known = [self.held(source) for source in sources]
-        active = self.active[place.block]
-        if not place.bare:
-            yes, no, guard = known
-            instruction = self.graph.blocks[place.block][place.at]
-            if "!" in (instruction.predicate or ""):
-                guard = ONE.plus(guard, -1)
-            return self._named(place, self.symbols.choose(guard, yes, no, active), "choice")
-        return self._result(place, {source.name: value for source, value in zip(sources, known, strict=True)}, active)
-
-    def _result(self, place: RegisterPlace, known: Mapping[str, LinearExpr], active: int) -> LinearExpr:
-        instruction = self.graph.blocks[place.block][place.at]
-        key = (place.block, place.at, known, active)
-        if self._results[0] != key:
-            reader = self._reader(instruction, known, active)
-            self._results = key, results(instruction, reader)
-        result = self._results[1].get(place.name)
-        held = result() if callable(result) else result
-        if held is not None and len(held.terms) > MOST_TERMS:
-            held = None
-        kind: SymbolKind = "result"
-        asked = requests(instruction)
-        if asked or instruction.name in {"LDC", "ULDC", "LDCU"}:
-            kind = "shared" if asked and asked[0].space == "shared" else "loaded"
-        return self._named(place, held, kind)
-
-    def _reader(self, instruction: Instruction, known: Mapping[str, LinearExpr], active: int) -> OperandReader:
-        return OperandReader(instruction, known, self.symbols, self.warp, self.constants, active)
-
-    def _named(self, place: RegisterPlace, held: LinearExpr | None, kind: SymbolKind) -> LinearExpr:
-        """Return a value with a symbol for its unknown part."""
-        if held is not None and held.align == WORD_BITS:
-            return held
-        varies = held is None and not place.name.startswith("U")
-        instruction = self.graph.blocks[place.block][place.at] if place.at >= 0 else None
-        name = (
-            f"{instruction.address:x} {place.name}" if instruction is not None else f"{kind} {place.block} {place.name}"
-        )
-        symbol = Symbol(
-            kind=kind,
-            varies=varies,
-            block=place.block,
-            address=instruction.address if instruction is not None else None,
-            reads=self.definitions.sources(place),
-            place=place,
-        )
-        align = held.align if held is not None else 0
-        rest = self.symbols.new(_name(name, place, varies=varies), symbol, 1 << align)
-        return rest if held is None else LinearExpr(reduced(held.lanes, align), held.terms).plus(rest)
+            return self._join(place, reads)
+        read = tuple([known for number in reads if (known := self._held[number]) is not None])
+        if len(read) < len(reads):
+            read = tuple(map(self.held, self.definitions.reaching.sources(place)))
+        return self.evaluation.value(place, read, self.active[place.block], self.warp)
 
     # Joins
 
-    def _join(self, place: RegisterPlace) -> LinearExpr | None:
-        ways = self.definitions.reaching.ways(place)
+    def _join(self, place: RegisterPlace, ways: Sequence[int]) -> LinearExpr | None:
         if not ways:
             return self._start(place)
-        old = self._held.get(place)
+        old = self._held[self.definitions.numbers[place]]
         if self._joined.get(place) == _BOTTOM:
             return old
-        parts = {
-            number: (known._held[ways[number]], lanes)
-            for number, known, lanes in self._incoming(place.block)
-            if ways[number] in known._held
-        }
+        parts = []
+        for source, way in zip(self._before[place.block], ways, strict=True):
+            known, lanes = self._held[way], self._edges.get((source, place.block))
+            if known is not None and lanes:
+                parts.append(_Part(source, known, lanes))
         if not parts:
             return None
         if self._is_mixed(place) and not self._moves_alike(place.block, parts):
-            met = self._mixed_value(place, [*parts.values()])
+            met = self._mixed_value(place, parts)
             if old is not None and met != old:
                 met = None
         else:
-            met = self._met(place, [value for value, _ in parts.values()])
+            met = self._met(place, [part.value for part in parts])
         if met is None:
             self._joined[place] = _BOTTOM
-        return self._named(place, met, "join")
+        return self.evaluation.named(place, met)
 
     def _start(self, place: RegisterPlace) -> LinearExpr:
         """Return the value of a register that nothing was written to, or that a function may have written."""
-        reaching = self.definitions.reaching
-        begins = self.graph.entries == (place.block,) and not reaching.before[place.block]
+        begins = self.graph.entries == (place.block,) and not self._before[place.block]
         varies = not (begins or place.name.startswith("U") or place.name == "R1")
         symbol = Symbol(kind="start", varies=varies, block=place.block)
         return self.symbols.new(f"start {place.block} {place.name}", symbol)
@@ -285,18 +231,17 @@ class Solver:
         mixed = self._mixed[place.block]
         return mixed is None or place.name in mixed
 
-    def _moves_alike(self, block: int, parts: Mapping[int, tuple[LinearExpr, int]]) -> bool:
+    def _moves_alike(self, block: int, parts: Sequence[_Part]) -> bool:
         """Return whether lanes enter a loop with one value, and come back to its header with one, on every path."""
         body = self.graph.loops.get(block)
         if body is None:
             return False
-        before = self.definitions.reaching.before[block]
-        values = {(before[number] in body, value) for number, (value, _) in parts.items()}
+        values = {(part.source in body, part.value) for part in parts}
         return len(values) == len({is_inside for is_inside, _ in values})
 
     def _met(self, place: RegisterPlace, values: Sequence[LinearExpr]) -> LinearExpr | None:
         """Return values that all lanes have together: the first, and a multiple of what the others differ by."""
-        own = _name(f"join {place.block} {place.name}", place, varies=False)
+        own = f"{join_name(place)} in all lanes"
         first = next((value for value in values if not any(name == own for name, _ in value.terms)), values[0])
         align = self._joined.get(place, WORD_BITS)
         for value in values:
@@ -305,37 +250,27 @@ class Solver:
             rest = value.plus(first, -1)
             unknown = self.symbols.unknown_align(rest)
             if unknown is None or not isinstance(rest.lanes, int):
-                if not place.name.startswith("U"):
-                    return None
-                unknown, rest = 0, ONE
-            align = min(align, unknown, zero_bits(rest.lanes) if isinstance(rest.lanes, int) else 0)
+                return None
+            align = min(align, unknown, zero_bits(rest.lanes))
         if align < WORD_BITS:
             self._joined[place] = align
         return first._replace(align=align)
 
-    def _mixed_value(self, place: RegisterPlace, parts: Sequence[tuple[LinearExpr, int]]) -> LinearExpr | None:
+    def _mixed_value(self, place: RegisterPlace, parts: Sequence[_Part]) -> LinearExpr | None:
         """Return values of different lanes: lane by lane if that is known."""
-        (first, taken), *others = parts
+        _, first, taken = parts[0]
         if any(self._is_of_turn(place.block, name) for name, _ in first.terms):
             return None
         lanes = first.lanes
-        for value, mask in others:
-            rest = value.plus(first, -1)
-            if rest.terms:
-                return None
+        for _, value, mask in parts[1:]:
             mixed = by_mask(mask, value.lanes, lanes)
-            if by_mask(taken & mask, mixed, lanes) != lanes:
+            if value.plus(first, -1).terms or by_mask(taken & mask, mixed, lanes) != lanes:
                 return None
-            lanes, taken = mixed, taken | mask
+            lanes = mixed
+            taken |= mask
         return first._replace(lanes=lanes)
 
     def _is_of_turn(self, block: int, name: str) -> bool:
         """Return whether a symbol is of a loop that does not contain a block: it may differ in each iteration."""
         around = self.graph.loops_around.get(self.symbols.of[name].block, ())
         return any(block not in self.graph.loops[header] for header in around)
-
-
-def _name(name: str, place: RegisterPlace, *, varies: bool) -> str:
-    if not place.bare:
-        name = f"{name} or not"
-    return name if varies else f"{name} in all lanes"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from gpuprof.sass.dataflow.bits import (
@@ -34,10 +34,6 @@ def total_of(terms: Sequence[LinearExpr | None]) -> LinearExpr | None:
     return total
 
 
-def _times(reader: OperandReader, first: LinearExpr | None, second: LinearExpr | None) -> LinearExpr | None:
-    return reader.symbols.product(first, second) if first is not None and second is not None else None
-
-
 def _upper(
     reader: OperandReader, lower: LinearExpr | None, function: Callable[..., int], *read: LinearExpr | None
 ) -> LinearExpr | None:
@@ -61,16 +57,15 @@ def _add(instruction: Instruction, reader: OperandReader) -> Results | None:
     total = total_of([*terms, *map(reader.flag, carried_in)])
     if instruction.opcode.endswith(".64"):
         uppers = [reader.upper(operand) for operand in operands]
-        high = partial(_upper, reader, total, lambda *words: sum(_pairs(words)), *terms, *uppers)
+        high = partial(_upper, reader, total, _of_two_words, *terms, *uppers)
         return [(target, total), (next_register(target), high), *((flag, None) for flag in flags)]
     return [(target, total), *_carried(flags, None if carried_in else partial(_carry, reader, operands, terms))]
 
 
-def _pairs(words: Sequence[int]) -> Iterator[int]:
-    """Yield numbers of two words: all lower words come before all upper ones."""
+def _of_two_words(*words: int) -> int:
+    """Return the sum of numbers of two words: all lower words come before all upper ones."""
     half = len(words) // 2
-    for low, high in zip(words[:half], words[half:], strict=True):
-        yield high << WORD_BITS | low
+    return sum(words[:half]) + (sum(words[half:]) << WORD_BITS)
 
 
 def _carry(reader: OperandReader, operands: Sequence[str], terms: Sequence[LinearExpr | None]) -> LinearExpr | None:
@@ -85,47 +80,33 @@ def _carry(reader: OperandReader, operands: Sequence[str], terms: Sequence[Linea
 
 
 def _carried(flags: Sequence[str], over: Callable[[], LinearExpr | None] | None) -> Results:
-    """Distribute a carry of 0 to 2 over the predicates that are written."""
+    """Return the carry out, unless two predicates share it."""
     flags = [flag for flag in flags if flag[-1] != "T"]
-    if len(flags) < 2 or over is None:
-        return [(flag, over) for flag in flags]
-    return [(flag, partial(_exceeds, over, least)) for least, flag in enumerate(flags)]
-
-
-def _exceeds(over: Callable[[], LinearExpr | None], least: int) -> LinearExpr | None:
-    return exactly(lambda word: word > least, over())
+    return [(flag, over if len(flags) == 1 else None) for flag in flags]
 
 
 def _multiply_add(instruction: Instruction, reader: OperandReader) -> Results | None:
     target, flags, (first, second, third), carried_in = split_operands(instruction)
     kinds = instruction.opcode.split(".")
-    read = signed if "U32" not in kinds else int
     carried = [reader.flag(flag) for flag in carried_in]
     factors = [reader.word(first), reader.word(second)]
     addend = reader.word(third)
-    low = total_of([_times(reader, *factors), addend, *carried])
+    low = total_of([reader.symbols.product(*factors), addend, *carried])
+    if "WIDE" not in kinds and "HI" not in kinds:
+        return None if flags else [(target, low)]
+    read = signed if "U32" not in kinds else int
 
     def whole(a: int, b: int, c: int, d: int, *more: int) -> int:
         return read(a) * read(b) + (d << WORD_BITS | c) + sum(more)
 
-    words: tuple[LinearExpr | None, ...]
+    words = [*factors, addend, reader.upper(third), *carried]
+    unknown = [(flag, None) for flag in flags]
     if "WIDE" in kinds:
-        words = (*factors, addend, reader.upper(third), *carried)
-        high = partial(_upper, reader, low, whole, *words)
-        over = partial(exact_view, reader, lambda *all_words: whole(*all_words) >> 2 * WORD_BITS, *words)
-        return [(target, low), (next_register(target), high), *((flag, over) for flag in flags)]
-    if "HI" in kinds:
-        if carried_in:
-            return None
-        words = (*factors, addend, reader.upper(third))
-        upper = exact_view(reader, lambda *all_words: whole(*all_words) >> WORD_BITS, *words)
-        return [(target, upper), *((flag, None) for flag in flags)]
-    return None if flags else [(target, low)]
-
-
-def exact_view(reader: OperandReader, function: Callable[..., int], *read: LinearExpr | None) -> LinearExpr | None:
-    """Apply a function lane by lane to values without symbols."""
-    return exactly(function, *map(reader.symbols.lanes_of, read))
+        return [(target, low), (next_register(target), partial(_upper, reader, low, whole, *words)), *unknown]
+    if carried_in:
+        return None
+    upper = exactly(lambda *known: whole(*known) >> WORD_BITS, *map(reader.symbols.lanes_of, words))
+    return [(target, upper), *unknown]
 
 
 def _shift_add(instruction: Instruction, reader: OperandReader) -> Results | None:
@@ -142,7 +123,7 @@ def _shift_add(instruction: Instruction, reader: OperandReader) -> Results | Non
     elif carried_in or is_signed:
         return None
     else:
-        first = _times(reader, first, LinearExpr(1 << by))
+        first = reader.symbols.product(first, LinearExpr(1 << by))
     over = None if carried_in else partial(_carry, reader, ("+", terms[1]), (first, second))
     return [(target, total_of([first, second, *map(reader.flag, carried_in)])), *_carried(flags, over)]
 
@@ -168,18 +149,11 @@ def _shift(instruction: Instruction, reader: OperandReader) -> Results | None:
     if by is None or by >= WORD_BITS or "W" in kinds:
         return None
     if kinds == ["L", "U32"] and high in {"RZ", "URZ"}:
-        return [(target, _times(reader, reader.word(low), LinearExpr(1 << by)))]
-    if kinds == ["L", "U64", "HI"]:
-        return [(target, _upper_shifted(reader.view(low), reader.view(high), by, sign=False))]
+        return [(target, reader.symbols.product(reader.word(low), LinearExpr(1 << by)))]
     if kinds in (["R", "U64"], ["R", "S64"]):
         return [(target, shift_right_pair(reader.view(low), reader.view(high), by))]
     if kinds in (["R", "U32", "HI"], ["R", "S32", "HI"]) and low in {"RZ", "URZ"}:
-        sign = kinds[1] == "S32"
-        word = reader.view(high)
-        shifted = shift_right(word, by, sign=sign)
-        if shifted is None and word is not None and sign and by == WORD_BITS - 1:
-            shifted = UNIFORM
-        return [(target, shifted)]
+        return [(target, shift_right(reader.view(high), by, sign=kinds[1] == "S32"))]
     return None
 
 

@@ -53,17 +53,8 @@ def any_warp(block: _Dims | None, *, only_x: bool = True) -> ThreadBlock | None:
     """
     if block is None:
         return ANY_ROWS if only_x else ThreadBlock(_NO_SIZE, _EVERY)
-    if block[0] * block[1] * block[2] < LANES:
-        return None
-    inner = 1
-    for size, beyond in zip(block, (block[1] * block[2], block[2], 1), strict=True):
-        if inner % LANES == 0 or beyond == 1:
-            break
-        rows = LANES // inner
-        if size % rows and rows % size:
-            return None
-        inner *= size
-    return ThreadBlock(block, _EVERY)
+    alike = block[0] * block[1] * block[2] >= LANES and _indices_of_any(block) is not None
+    return ThreadBlock(block, _EVERY) if alike else None
 
 
 ANY_ROWS = ThreadBlock((1 << 20,) * 3, _EVERY)
@@ -91,26 +82,27 @@ def thread_indices(block: ThreadBlock) -> tuple[LinearExpr | None, ...]:
     """Return threadIdx of each lane in a warp, x, y and z; None if nothing is known of it."""
     if block.warp != _EVERY:
         return tuple(LinearExpr(folded(lanes)) for lanes in block.indices())
-    if block.size == _NO_SIZE:
-        return None, None, None
-    return _indices_of_any(block.size)
+    known = _indices_of_any(block.size) if block.size != _NO_SIZE else None
+    return known or (None, None, None)
 
 
-def _indices_of_any(block: _Dims) -> tuple[LinearExpr, ...]:
-    """Return threadIdx as far as it is the same in all full warps.
+def _indices_of_any(block: _Dims) -> tuple[LinearExpr, ...] | None:
+    """Return threadIdx as far as it is the same in all full warps; None if rows begin at different lanes of warps.
 
     Rows that warps fill leave a multiple of 32 unknown in x. If a warp has several whole rows, or planes, x is exact,
     and the next direction has the unknown part.
     """
     known: list[LinearExpr] = []
     inner = 1
-    for size in block:
-        lanes = tuple(lane // inner for lane in range(LANES))
+    for size, beyond in zip(block, (block[1] * block[2], block[2], 1), strict=True):
         rows = LANES // inner
+        lanes = tuple(lane // inner for lane in range(LANES))
         if size == 1:
             known.append(ZERO)
         elif inner >= LANES:
             known.append(UNIFORM)
+        elif beyond > 1 and size % rows and rows % size:
+            return None
         elif size < rows:
             known.append(LinearExpr(tuple(lane % size for lane in lanes)))
         else:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable, Mapping
 
 from gpuprof.sass.dataflow.bits import (
-    compare_low,
     extended,
     logic,
     permuted,
@@ -20,26 +20,14 @@ from gpuprof.sass.dataflow.expressions import (
     Symbol,
     exactly,
     number_of,
-    per_lane,
     signed,
     uniform_of,
 )
 from gpuprof.sass.dataflow.operand_reader import IS_FLAG, OperandReader, Results, Rule, next_register, split_operands
-from gpuprof.sass.dataflow.sum_rules import exact_view, total_of
-from gpuprof.sass.dataflow.warps import thread_indices
+from gpuprof.sass.dataflow.warps import THREAD_INDICES, thread_indices
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import written
 
-_INDICES = ("TID.X", "TID.Y", "TID.Z")
-_ALL = (1 << LANES) - 1
-_MASKS: Mapping[str, Callable[[int], int]] = {
-    "LANEID": lambda lane: lane,
-    "EQMASK": lambda lane: 1 << lane,
-    "LTMASK": lambda lane: (1 << lane) - 1,
-    "LEMASK": lambda lane: (2 << lane) - 1,
-    "GTMASK": lambda lane: _ALL & ~((2 << lane) - 1),
-    "GEMASK": lambda lane: _ALL & ~((1 << lane) - 1),
-}
 _SMALL = {"U8": (1, False), "S8": (1, True), "U16": (2, False), "S16": (2, True)}
 
 
@@ -48,94 +36,71 @@ _SMALL = {"U8": (1, False), "S8": (1, True), "U16": (2, False), "S16": (2, True)
 
 def _logic(instruction: Instruction, reader: OperandReader) -> Results | None:
     *targets, first, second, third, table, flag = instruction.operands
-    if instruction.opcode not in {"LOP3.LUT", "ULOP3.LUT"} or flag not in {"!PT", "!UPT"}:
+    if flag not in {"!PT", "!UPT"}:
         return None
     result = logic(int(table, 0), [reader.view(operand) for operand in (first, second, third)])
     return [(name, exactly(bool, result) if IS_FLAG.fullmatch(name) else result) for name in targets]
 
 
 def _permute(instruction: Instruction, reader: OperandReader) -> Results | None:
-    if instruction.opcode not in {"PRMT", "UPRMT"}:
-        return None
     target, *operands = instruction.operands
     return [(target, exactly(permuted, *map(reader.view, operands)))]
-
-
-def _count_bits(instruction: Instruction, reader: OperandReader) -> Results | None:
-    target, source = instruction.operands
-    return [(target, exactly(lambda word: word.bit_count(), reader.view(source)))]
-
-
-def _reverse_bits(instruction: Instruction, reader: OperandReader) -> Results | None:
-    target, source = instruction.operands
-    return [(target, exactly(lambda word: int(f"{word:032b}"[::-1], 2), reader.view(source)))]
 
 
 def _extend(instruction: Instruction, reader: OperandReader) -> Results | None:
     target, source, count = instruction.operands
     bits = number_of(reader.view(count))
-    if instruction.opcode.removeprefix("U") not in {"SGXT", "SGXT.U32"} or bits is None or not 0 < bits <= WORD_BITS:
+    if bits is None or not 0 < bits <= WORD_BITS:
         return None
     return [(target, extended(reader.view(source), bits, sign=not instruction.opcode.endswith(".U32")))]
 
 
 # Comparisons
 
-_COMPARE: Mapping[str, Callable[[int, int], bool]] = {
-    "LT": lambda a, b: a < b,
-    "LE": lambda a, b: a <= b,
-    "GT": lambda a, b: a > b,
-    "GE": lambda a, b: a >= b,
-    "EQ": lambda a, b: a == b,
-    "NE": lambda a, b: a != b,
+COMPARE: Mapping[str, Callable[[int, int], bool]] = {
+    "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
+    "EQ": operator.eq,
+    "NE": operator.ne,
 }
 _COMBINE: Mapping[str, Callable[[int, int], int]] = {
-    "AND": lambda a, b: a & b,
-    "OR": lambda a, b: a | b,
-    "XOR": lambda a, b: a ^ b,
+    "AND": operator.and_,
+    "OR": operator.or_,
+    "XOR": operator.xor,
 }
 
 
 def _least(instruction: Instruction, reader: OperandReader) -> Results | None:
-    """IMNMX and VIMNMX: the smaller if the predicate is true, else the larger; VIADDMNMX: of a + b and c."""
+    """IMNMX and VIMNMX: the smaller if the predicate is true, else the larger."""
     target, flags, terms, (flag,) = split_operands(instruction)
     kinds = set(instruction.opcode.split(".")[1:])
-    if kinds - {"U32", "S32"} or set(flags) - {"PT", "UPT"} or len(terms) != 2 + ("ADD" in instruction.name):
+    if kinds - {"U32", "S32"} or set(flags) - {"PT", "UPT"} or len(terms) != 2:
         return None
     read = int if "U32" in kinds else signed
-    *first, second = map(reader.word, terms)
-    compared = total_of(first), second
-    least = exact_view(reader, lambda a, b: min(a, b, key=read), *compared)
-    most = exact_view(reader, lambda a, b: max(a, b, key=read), *compared)
+    compared = [reader.view(term) for term in terms]
+    least = exactly(lambda a, b: min(a, b, key=read), *compared)
+    most = exactly(lambda a, b: max(a, b, key=read), *compared)
     return [(target, reader.choose(flag, least, most))]
 
 
 def _compare(instruction: Instruction, reader: OperandReader) -> Results | None:
-    """ISETP: a comparison combined with a third predicate; .EX: of upper words, after that of the lower ones."""
+    """ISETP: a comparison combined with a third predicate."""
     kinds = instruction.opcode.split(".")[1:]
-    combine = next((_COMBINE[kind] for kind in kinds if kind in _COMBINE), None)
-    compare = _COMPARE.get(kinds[0])
-    if combine is None or compare is None or set(kinds[1:]) - {"U32", "EX", *_COMBINE}:
+    combine = _COMBINE.get(kinds[-1])
+    compare = COMPARE.get(kinds[0])
+    if combine is None or compare is None or kinds[1:-1] not in ([], ["U32"]):
         return None
-    first, second, left, right, third, *below = instruction.operands
+    first, second, left, right, third = instruction.operands
     read = int if "U32" in kinds else signed
-    a, b = reader.view(left), reader.view(right)
-    if "EX" in kinds:
-        holds = exactly(lambda a, b, c: c if a == b else compare(read(a), read(b)), a, b, reader.flag_view(below[0]))
-    else:
-        holds = (
-            exactly(lambda a, b: compare(read(a), read(b)), a, b)
-            or compare_low(compare, a, b)
-            or compare_low(lambda a, b: compare(b, a), b, a)
-        )
-    flag = reader.flag_view(third)
+    holds = exactly(lambda a, b: compare(read(a), read(b)), reader.view(left), reader.view(right))
     opposite = exactly(lambda a: 1 - a, holds)
+    flag = reader.flag_view(third)
     return [(name, exactly(combine, side, flag)) for name, side in ((first, holds), (second, opposite))]
 
 
 def _flag_logic(instruction: Instruction, reader: OperandReader) -> Results | None:
-    if instruction.opcode not in {"PLOP3.LUT", "UPLOP3.LUT"}:
-        return None
     first, second, a, b, c, table, other_table = instruction.operands
     flags = [reader.flag_view(operand) for operand in (a, b, c)]
     return [
@@ -149,23 +114,20 @@ def _flag_logic(instruction: Instruction, reader: OperandReader) -> Results | No
 
 def _move(instruction: Instruction, reader: OperandReader) -> Results | None:
     target, source = instruction.operands
-    if instruction.is_a("MOV.64") or instruction.is_a("UMOV.64"):
+    if instruction.opcode.endswith("MOV.64"):
         return [(target, reader.word(source)), (next_register(target), reader.upper(source))]
     return [(target, reader.word(source))]
 
 
 def _select(instruction: Instruction, reader: OperandReader) -> Results | None:
     target, yes, no, flag = instruction.operands
-    pairs = [(target, reader.word(yes), reader.word(no))]
-    if instruction.opcode.endswith(".64"):
-        pairs.append((next_register(target), reader.upper(yes), reader.upper(no)))
-    return [(name, reader.choose(flag, one, other)) for name, one, other in pairs]
+    return [(target, reader.choose(flag, reader.word(yes), reader.word(no)))]
 
 
 def _half_floats(instruction: Instruction, _: OperandReader) -> Results | None:
     """`HFMA2 R5, -RZ, RZ, 0, 2.4e-07` sets R5 to two half-precision numbers, the upper one first."""
     target, *factors = instruction.operands
-    if instruction.opcode not in {"HFMA2", "HFMA2.MMA"} or len(factors) != 4 or factors[:2] != ["-RZ", "RZ"]:
+    if len(factors) != 4 or factors[:2] != ["-RZ", "RZ"]:
         return None
     try:
         packed = struct.pack("<e", float(factors[3])) + struct.pack("<e", float(factors[2]))
@@ -190,26 +152,28 @@ def _load_constant(instruction: Instruction, reader: OperandReader) -> Results |
 def _special(instruction: Instruction, reader: OperandReader) -> Results | None:
     """Read a special register. blockIdx is not known unless the block is the first."""
     target, source = instruction.operands
-    name = source.removeprefix("SR_")
-    if name in _INDICES:
-        known = thread_indices(reader.warp)[_INDICES.index(name)]
-        if known is None:
-            return [(target, reader.symbols.new(source, Symbol(kind="lanes", varies=True)))]
-        if known.align < WORD_BITS:
-            rest = reader.symbols.new(source, Symbol(kind="launch"), 1 << known.align)
-            known = rest.plus(LinearExpr(known.lanes))
-        return [(target, known)]
     if source == "SRZ":
         return [(target, ZERO)] + ([] if ".32" in instruction.opcode else [(next_register(target), ZERO)])
-    if name.startswith(("CLOCK", "GLOBALTIMER")):
+    if source.startswith(("SR_CLOCK", "SR_GLOBALTIMER")):
         return None
-    if name in _MASKS:
-        held = LinearExpr(per_lane(_MASKS[name], tuple(range(LANES))))
-    elif name.startswith("CTAID") and reader.warp.first:
+    if source in THREAD_INDICES:
+        held = _thread_index(source, reader)
+    elif source == "SR_LANEID":
+        held = LinearExpr(tuple(range(LANES)))
+    elif source.startswith("SR_CTAID") and reader.warp.first:
         held = ZERO
     else:
         held = reader.symbols.new(source, Symbol(kind="launch"))
     return [(target, held)]
+
+
+def _thread_index(source: str, reader: OperandReader) -> LinearExpr:
+    known = thread_indices(reader.warp)[THREAD_INDICES.index(source)]
+    if known is None:
+        return reader.symbols.new(f"{source} in each lane", Symbol(kind="lanes", varies=True))
+    if known.align == WORD_BITS:
+        return known
+    return reader.symbols.new(source, Symbol(kind="launch"), 1 << known.align).plus(LinearExpr(known.lanes))
 
 
 def _to_uniform(instruction: Instruction, reader: OperandReader) -> Results | None:
@@ -232,26 +196,27 @@ def _shuffle(instruction: Instruction, reader: OperandReader) -> Results | None:
     return [(flag, None), (target, held)]
 
 
-WORD_RULES: Mapping[str, Rule] = {
-    "BREV": _reverse_bits,
-    "CS2R": _special,
+OPCODE_RULES: Mapping[str, Rule] = {
     "HFMA2": _half_floats,
+    "HFMA2.MMA": _half_floats,
+    "LOP3.LUT": _logic,
+    "PLOP3.LUT": _flag_logic,
+    "PRMT": _permute,
+    "SEL": _select,
+    "SGXT": _extend,
+    "SGXT.U32": _extend,
+}
+WORD_RULES: Mapping[str, Rule] = {
+    "CS2R": _special,
     "IMNMX": _least,
     "ISETP": _compare,
     "LDC": _load_constant,
     "LDCU": _load_constant,
-    "LOP3": _logic,
     "MOV": _move,
-    "PLOP3": _flag_logic,
-    "POPC": _count_bits,
-    "PRMT": _permute,
     "R2UR": _to_uniform,
     "S2R": _special,
     "S2UR": _special,
-    "SEL": _select,
-    "SGXT": _extend,
     "SHFL": _shuffle,
-    "VIADDMNMX": _least,
     "VIMNMX": _least,
     "VOTE": _vote,
 }

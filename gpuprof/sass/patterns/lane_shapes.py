@@ -14,7 +14,7 @@ from gpuprof.sass.dataflow.accesses import accesses_of
 from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress, addresses_of
 from gpuprof.sass.dataflow.definition_graph import definition_graph
 from gpuprof.sass.dataflow.expressions import LANES
-from gpuprof.sass.dataflow.launch_constants import constants_for
+from gpuprof.sass.dataflow.launch_constants import known_constants
 from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.flow.graph import graph_of
@@ -71,7 +71,7 @@ def global_requests(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
     graph = graph_of(launch.code)
     if graph is None:
         return {}
-    constants = constants_for(launch.target, launch.block, launch.grid)
+    constants = known_constants(launch.target, launch.block, launch.grid)
     solution = Solution(definition_graph(graph), ThreadBlock(launch.block), constants)
     addresses = addresses_of(solution, _SPACES)
     lanes = _active_lanes(solution, addresses)
@@ -87,16 +87,10 @@ def global_requests(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
 
 
 def _active_lanes(solution: Solution, addresses: KernelAddresses) -> Mapping[int, Sequence[int]]:
-    """Return the known offsets of active lanes by the instruction's address.
-
-    Those of the first iteration are left out if the lanes of others may lie differently, by loaded values.
-    """
+    """Return the known offsets of active lanes by the instruction's address."""
     lanes = {}
-    for access in accesses_of(solution):
-        item = addresses.of.get((access.address, access.space))
-        if item is None or access.offsets is None:
-            continue
-        if not access.holds.startswith("first turn") or addresses.looked_up(item) is False:
+    for access in accesses_of(solution).values():
+        if access.offsets is not None and (access.address, access.space) in addresses.of:
             lanes[access.address] = tuple(compress(access.offsets, access.active))
     return lanes
 

@@ -1,0 +1,177 @@
+"""The values that instructions write, by those that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuprof.sass.dataflow.expressions import (
+    MOST_TERMS,
+    ONE,
+    UNIFORM,
+    WORD_BITS,
+    LinearExpr,
+    Symbol,
+    SymbolKind,
+    Symbols,
+    reduced,
+    uniform_of,
+)
+from gpuprof.sass.dataflow.operand_reader import OperandReader, Result, Results, Rule
+from gpuprof.sass.dataflow.reaching_definitions import ReachingDefinitions, RegisterPlace
+from gpuprof.sass.dataflow.sum_rules import SUM_RULES
+from gpuprof.sass.dataflow.warps import ThreadBlock
+from gpuprof.sass.dataflow.word_rules import OPCODE_RULES, WORD_RULES
+from gpuprof.sass.instruction import Instruction
+from gpuprof.sass.operands import LANE_BY_LANE, written
+from gpuprof.sass.requests import requests
+
+_MOST_KEPT = 1 << 16
+_LOADS_CONSTANTS = {"LDC", "ULDC", "LDCU"}
+
+
+class Evaluation:
+    """The values of instructions of one kernel, for all of its warps.
+
+    Two thirds of what a further warp reads is what other warps have read: then so is what it writes.
+    """
+
+    def __init__(self, reaching: ReachingDefinitions, constants: Mapping[int, int]) -> None:
+        self.symbols = Symbols()
+        self.constants = constants
+        self._reaching = reaching
+        self._known: dict[tuple[object, ...], LinearExpr] = {}
+        self._results: tuple[object, Mapping[str, Result]] = (None, {})
+        self._unknown: dict[tuple[RegisterPlace, bool], str] = {}
+
+    def value(self, place: RegisterPlace, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock) -> LinearExpr:
+        """Return what an instruction writes by the values that it reads, in the order of the definitions it needs.
+
+        Special registers alone depend on the warp, and instructions that read these read nothing else.
+        """
+        key = (place, read, active) if read else (place, active, warp)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            known = self._known[key] = self._evaluated(place, read, active, warp)
+        return known
+
+    def _evaluated(
+        self, place: RegisterPlace, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock
+    ) -> LinearExpr:
+        if not place.bare:
+            yes, no, guard = read
+            if "!" in (self._reaching.instruction(place).predicate or ""):
+                guard = ONE.plus(guard, -1)
+            return self.named(place, self.symbols.choose(guard, yes, no, active))
+        result = self._all_results(place, read, active, warp).get(place.name)
+        held = result() if callable(result) else result
+        return self.named(place, held if held is None or len(held.terms) <= MOST_TERMS else None)
+
+    def _all_results(
+        self, place: RegisterPlace, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock
+    ) -> Mapping[str, Result]:
+        """Return all that the instruction of a definition writes; that of the last one is kept."""
+        key = place.block, place.at, read, active, warp
+        last, found = self._results
+        if last != key:
+            known = {source.name: value for source, value in zip(self._reaching.sources(place), read, strict=True)}
+            found = results(self._reaching.instruction(place), self.reader(known, active, warp))
+            self._results = key, found
+        return found
+
+    def reader(self, known: Mapping[str, LinearExpr], active: int, warp: ThreadBlock) -> OperandReader:
+        """Return a reader of the operands of an instruction."""
+        return OperandReader(known, self.symbols, warp, self.constants, active)
+
+    def named(self, place: RegisterPlace, held: LinearExpr | None) -> LinearExpr:
+        """Return a value with a symbol for its unknown part."""
+        if held is not None and held.align == WORD_BITS:
+            return held
+        varies = held is None and not place.name.startswith("U")
+        name = self._unknown.get((place, varies))
+        if name is None:
+            name = self._unknown[place, varies] = self._new_symbol(place, varies=varies)
+        if held is None:
+            return LinearExpr(0, ((name, 1),))
+        rest = LinearExpr(0, ((name, 1 << held.align),))
+        return LinearExpr(reduced(held.lanes, held.align), held.terms).plus(rest)
+
+    def _new_symbol(self, place: RegisterPlace, *, varies: bool) -> str:
+        instruction = self._reaching.instruction(place) if place.at >= 0 else None
+        kind = _kind(place, instruction)
+        name = join_name(place) if instruction is None else f"{instruction.address:x} {place.name}"
+        if not place.bare:
+            name = f"{name} or not"
+        if not varies:
+            name = f"{name} in all lanes"
+        self.symbols.of[name] = Symbol(
+            kind=kind,
+            varies=varies,
+            block=place.block,
+            address=instruction.address if instruction is not None else None,
+            opcode=instruction.name if instruction is not None else "",
+            reads=self._reaching.sources(place),
+            place=place,
+        )
+        return name
+
+
+def _kind(place: RegisterPlace, instruction: Instruction | None) -> SymbolKind:
+    if instruction is None:
+        return "join"
+    if not place.bare:
+        return "choice"
+    asked = requests(instruction)
+    if asked or instruction.name in _LOADS_CONSTANTS:
+        return "shared" if asked and asked[0].space == "shared" else "loaded"
+    return "result"
+
+
+def join_name(place: RegisterPlace) -> str:
+    """Return the name of what a register begins a block with."""
+    return f"join {place.block} {place.name}"
+
+
+def results(instruction: Instruction, reader: OperandReader) -> Mapping[str, Result]:
+    """Return what is known of the values that an instruction writes in the lanes in which it runs."""
+    writes = _by_rule(instruction, reader)
+    if writes is not None:
+        return dict(writes)
+    if instruction.name in LANE_BY_LANE:
+        views = map(reader.symbols.lanes_of, reader.known.values())
+        return dict.fromkeys(written(instruction), uniform_of(views))
+    if _loads_from_one_place(instruction, reader):
+        return {name: UNIFORM for name in written(instruction) if "P" not in name}
+    return {}
+
+
+def _by_rule(instruction: Instruction, reader: OperandReader) -> Results | None:
+    rule = _rule_of(instruction)
+    try:
+        return rule(instruction, reader) if rule is not None else None
+    except (ValueError, IndexError):  # more or fewer operands than the rule knows
+        return None
+
+
+def _rule_of(instruction: Instruction) -> Rule | None:
+    """Return the rule of an opcode, of one on uniform registers as of any other."""
+    opcode, name = instruction.opcode.removeprefix("U"), instruction.name.removeprefix("U")
+    return OPCODE_RULES.get(opcode) or WORD_RULES.get(name) or SUM_RULES.get(name)
+
+
+def has_rule(instruction: Instruction) -> bool:
+    """Return whether the values of single lanes lead to results that are known."""
+    known = _rule_of(instruction) is not None or bool(requests(instruction))
+    return known and instruction.name != "SHFL"
+
+
+def _loads_from_one_place(instruction: Instruction, reader: OperandReader) -> bool:
+    """Return whether all lanes load from one address of a space in which it is the same place for all."""
+    request, *more = requests(instruction) or (None,)
+    if request is None or more or instruction.name == "LDSM":
+        return False
+    if request.kind != "load" or request.space not in {"global", "shared"}:
+        return False
+    where = reader.symbols.lanes_of(reader.address(request.operand))
+    return where is not None and isinstance(where.lanes, int)
