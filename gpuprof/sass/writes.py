@@ -35,8 +35,8 @@ _OF_WARPGROUP = re.compile(r"^[BHIQ]GMMA\.(?:\w+\.)*64x(\d{1,3})x\d{1,3}\b")
 _SETS_PREDICATES = {"DSETP", "ELECT", "FCHK", "FSETP", "HSETP2", "ISETP", "PLOP3", "UISETP", "UPLOP3"}
 _SETS_TWO = _SETS_PREDICATES | {"VOTE", "VOTEU"}
 """Opcodes whose third operand is read, also if it is a predicate."""
-_FUNNEL_SHIFTS = {"SHF", "USHF"}
-"""SHF.L.U64.HI shifts two registers, and writes one of them."""
+_WRITE_ONE = {"MUFU", "SHF", "USHF"}
+"""SHF.L.U64.HI shifts two registers, and writes one of them; MUFU.RCP64H gives the upper word of an FP64 seed."""
 _CONVERSIONS = {"F2I": {"S64", "U64"}, "I2F": {"F64"}, "I2I": {"S64", "U64"}}
 """The types of two registers that a conversion can give."""
 _REGISTER = re.compile(r"U?R(?:\d+|Z)")
@@ -112,7 +112,7 @@ def _fills_two(instruction: Instruction) -> bool:
         return types[:1] == ["F64"]
     if instruction.name in _CONVERSIONS:
         return _CONVERSIONS[instruction.name] & set(types) != set()
-    return "64" in instruction.opcode and instruction.name not in _FUNNEL_SHIFTS
+    return "64" in instruction.opcode and instruction.name not in _WRITE_ONE
 
 
 def _of_matrix(instruction: Instruction) -> int:
