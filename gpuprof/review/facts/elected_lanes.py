@@ -14,8 +14,6 @@ _AGREEING = ("VOTE", "REDUX", "CREDUX", "MATCH", "ELECT", "FLO", "POPC")
 _TESTS = frozenset({"LOP3", "PLOP3", "R2P"})
 _EQUALITY = frozenset({"EQ", "NE"})
 _MOST_FOLLOWED = 64
-_MOST_OF_VALUES = 16
-"""The most places after which values, and not only predicates, are followed."""
 
 
 def is_of_one_lane(addresses: KernelAddresses, item: LaneAddress) -> bool:
@@ -51,11 +49,9 @@ def _elects(addresses: KernelAddresses, guard: RegisterPlace) -> bool:
                 return True
             if "P" in place.name and _tests_lanes(addresses, place):
                 return True
-        follows_values = place is guard or len(seen) < _MOST_OF_VALUES
-        for read in definitions.sources(place):
-            if read not in seen and (follows_values or "P" in read.name):
-                seen.add(read)
-                waiting.append(read)
+        new = [read for read in definitions.sources(place) if read not in seen]
+        seen.update(new)
+        waiting += new
     return False
 
 
