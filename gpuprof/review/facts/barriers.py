@@ -32,10 +32,13 @@ def conditional_barriers(facts: CodeFacts) -> Mapping[int, Instruction]:
     definitions = definitions_of(facts)
     conditions = {barrier.address: barrier for barrier in guarded if _compares_index(definitions, barrier)}
     for branch in facts.named(*JUMPS):
-        around = [region for region in regions if branch.address in region]
-        skipped = [barrier for barrier in _skipped(branch, barriers) if any(barrier.address in of for of in around)]
-        if skipped and _differs(definitions, branch):
-            for barrier in skipped:
+        inside = [
+            barrier
+            for barrier in _skipped(branch, barriers)
+            if any(branch.address in region and barrier.address in region for region in regions)
+        ]
+        if inside and _differs(definitions, branch):
+            for barrier in inside:
                 conditions.setdefault(barrier.address, branch)
     return conditions
 
