@@ -29,7 +29,7 @@ def _non_fused(facts: CodeFacts) -> Iterator[Finding]:
             continue
         additions = _fusible_additions(facts, [item for item in arithmetic if item.name == add], mul)
         share = len(additions) / max(1, len(arithmetic))
-        if not additions or not NON_FUSED.is_reached(share):
+        if len(additions) < _LEAST_PAIRS or not NON_FUSED.is_reached(share):
             continue
         yield code_finding(
             facts,
@@ -43,7 +43,7 @@ def _non_fused(facts: CodeFacts) -> Iterator[Finding]:
 
 
 def _fusible_additions(facts: CodeFacts, additions: Sequence[Instruction], multiply: str) -> Sequence[Instruction]:
-    """Return the additions that are the only readers of a product; none if they are few."""
+    """Return the additions that are the only readers of a product; none if few read one."""
     definitions = definitions_of(facts)
     products = {item.address for item in facts.named(multiply) if item.predicate is None}
     read = {item: {origin.address for origin in definitions.origins(item)} & products for item in additions}
