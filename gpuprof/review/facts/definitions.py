@@ -14,8 +14,8 @@ from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import named
 from gpuprof.sass.writes import may_write
 
-_MOST_PLACES = 1000
-"""Definitions that are followed for one question; kernels of compilers take some dozen."""
+_MOST_PLACES = 250
+"""Definitions that are followed for one question; kernels of compilers take some dozen, and no more than 117."""
 
 
 class Definitions:
