@@ -16,7 +16,7 @@ from gpuprof.sass.requests import requests
 
 _MOST_MEETINGS = 50_000
 """Entries of all dominance frontiers; with more, registers are assumed to join wherever paths do."""
-_TWO_WORDS = re.compile(r"^(?!U?SHF|F2F\.F64|MUFU).*64|^D")
+_TWO_WORDS = re.compile(r"^(?!U?SHF|MUFU|F2F\.F64|I2F\.F64(?!\.[SU]64)).*64|^D")
 _WIDE_ADDEND = re.compile(r"^U?IMAD\..*(?:WIDE|HI)")
 
 
