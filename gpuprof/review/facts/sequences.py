@@ -18,7 +18,6 @@ from gpuprof.review.facts.definitions import definitions_of
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
 from gpuprof.sass.flow.loops import jumping_calls
 from gpuprof.sass.instruction import JUMPS, Instruction, Operation
-from gpuprof.sass.operands import named
 
 _INTEGER_SEED = re.compile(r"^U?I2FP?\.(?:U32\.|F32\.U32\.|S32\.|F32\.S32\.)?RP$")
 _CALLS = (
@@ -150,9 +149,10 @@ def _division(body: KernelCode, index: int) -> LongOperation | None:
     if seed is None:
         return None
     branch = _branch_on(body, index)
-    parts = {check.address, *_dependents(body, seed, (branch or index + 16) + 1)}
-    if branch is not None:
-        parts.add(body.code[branch].address)
+    if branch is None:
+        parts = {check.address, *_dependents(body, seed, index + 17)}
+    else:
+        parts = {check.address, *_dependents(body, seed, body.index(branch.address)), branch.address}
     return LongOperation("division-fp32", check, tuple(sorted(parts)), slow=_slow(body, index))
 
 
@@ -232,11 +232,10 @@ def _trigonometry(body: KernelCode, index: int) -> LongOperation | None:
     """Return an FP32 sine, cosine or tangent, which jumps over a reduction by many digits of π."""
     compare = body.code[index]
     branch = _branch_on(body, index)
-    target = body.code[branch].target if branch is not None else None
-    if branch is None or target is None or target <= body.code[branch].address:
+    if branch is None or branch.target is None or branch.target <= branch.address:
         return None
-    slow = body.index(target) - branch - 1
-    slow_code = range(compare.address, target)
+    slow = len(body.between(branch.address, branch.target)) - 1
+    slow_code = range(compare.address, branch.target)
     return LongOperation("trigonometry-fp32", compare, (compare.address,), slow=slow, slow_code=slow_code)
 
 
@@ -255,11 +254,9 @@ def _remainder(body: KernelCode, index: int) -> LongOperation | None:
     """Return an fmodf: it scales |divisor|, and compares the dividend with the product."""
     scale = body.code[index]
     region = _region(body, index)
-    product = scale.operands[0]
-    if not region or not any(operand.startswith("|") for operand in scale.operands[1:]):
-        return None
     compares = [item for item in _after(body, index, 4) if item.is_a("FSETP.GTU")]
-    if not any(product in named(operand) for item in compares for operand in item.operands):
+    is_compared = any(scale.address in definitions_of(body).sources(item) for item in compares)
+    if not region or not is_compared or not any(operand.startswith("|") for operand in scale.operands[1:]):
         return None
     code = body.between(region.start, region.stop)
     return LongOperation("remainder-fp32", scale, tuple(item.address for item in code))
@@ -278,12 +275,12 @@ _READERS: Mapping[tuple[str, str], _Reader] = {
 """Readers by the name of the opcode and a constant among the operands; empty: any."""
 
 
-def _branch_on(body: KernelCode, index: int) -> int | None:
-    """Return the index of the next jump if an instruction writes its condition."""
-    for place, item in enumerate(_after(body, index), index + 1):
-        if item.name in JUMPS:
-            return place if body.code[index].address in definitions_of(body).sources(item) else None
-    return None
+def _branch_on(body: KernelCode, index: int) -> Instruction | None:
+    """Return the next jump if an instruction writes its condition."""
+    jump = next((item for item in _after(body, index) if item.name in JUMPS), None)
+    if jump is None or body.code[index].address not in definitions_of(body).sources(jump):
+        return None
+    return jump
 
 
 def _dependents(body: KernelCode, seed: Instruction, end: int) -> list[int]:
