@@ -238,17 +238,9 @@ def test_arrays_that_are_indexed_and_what_functions_save_are_told_apart() -> Non
     assert [access.address for access in local.arrays] == [0x10]
 
 
-@each_row(
-    ("sass", "barriers"),
-    [
-        ("EXIT", 0), ("BAR.SYNC.DEFER_BLOCKING 0x0", 1), ("BAR.SYNC.DEFER_BLOCKING 0x3, 0x40\nBAR.ARV 0x1, 0x40", 4),
-        ("BAR.SYNC.DEFER_BLOCKING R2, R3", None), ("BAR.SYNC.DEFER_BLOCKING 010", 11),
-        ("BAR.SYNC.DEFER_BLOCKING 0x" + "f" * 99, None), ("BAR.RED.POPC.DEFER_BLOCKING 0x2, P0", 3),
-    ],
-)  # fmt: skip
-def test_barriers_are_counted_by_their_numbers(sass: str, barriers: int | None) -> None:
-    assert resources_of(made(sass=sass), {}).barriers == barriers
-    assert resources_of(made(sass=sass, kernel=structs.replace(EMPTY, barriers=7)), {}).barriers == 7
+def test_barriers_are_those_that_the_cubin_names() -> None:
+    named = structs.replace(EMPTY, barriers=7)
+    assert [resources_of(made(kernel=kernel), {}).barriers for kernel in (EMPTY, named)] == [None, 7]
 
 
 SPILLING = """

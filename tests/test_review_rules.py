@@ -308,6 +308,32 @@ def test_an_addition_of_two_products_can_be_fused_with_one_of_them() -> None:
     assert [item.value for item in finding.evidence] == [pytest.approx(100 / 3), 0]
 
 
+def test_a_product_that_another_path_reads_is_not_fusible() -> None:
+    step = ("FMUL R0, R4, R5", "FADD R8, R0, R9", "STG.E [R2.64], R8")
+    lines = (*3 * step, "FMUL R0, R4, R5", "@P0 BRA 0xd0", "FADD R8, R0, R9", "EXIT", "STG.E [R2.64], R0", "EXIT")
+    text = "\n".join(f"/*{16 * place:04x}*/ {sass};" for place, sass in enumerate(lines))
+    assert of_text(text, "non-fused-fp") == []
+    (finding,) = of_text(text.replace("[R2.64], R0", "[R2.64], R4"), "non-fused-fp")
+    assert [place.pc for place in finding.places] == [0x10, 0x40, 0x70, 0xB0]
+
+
+@each_row("beginning", ["MOV R2, R0", "BRX R2 -0x20"])
+def test_a_division_ends_where_the_quotient_by_zero_is_chosen(beginning: str) -> None:
+    """Also if only a jump to an unknown address, as of a switch, leads to it."""
+    lines = (
+        beginning, "I2F.U32.RP R0, R9", "ISETP.NE.U32.AND P2, PT, R9, RZ, PT", "MUFU.RCP R0, R0",
+        "IADD3 R3, R0, 0xffffffe, RZ", "F2I.FTZ.U32.TRUNC.NTZ R5, R3", "IMAD.MOV R7, RZ, RZ, -R5",
+        "IMAD R7, R7, R9, RZ", "IMAD.HI.U32 R5, R5, R7, R4", "IMAD.HI.U32 R5, R5, R8, RZ", "IMAD.MOV R7, RZ, RZ, -R5",
+        "IMAD R6, R7, R9, R8", "ISETP.GE.U32.AND P0, PT, R6, R9, PT", "@P0 IADD3 R6, R6, -R9, RZ",
+        "@P0 IADD3 R5, R5, 0x1, RZ", "ISETP.GE.U32.AND P1, PT, R6, R9, PT", "@P1 IADD3 R5, R5, 0x1, RZ",
+        "@!P2 LOP3.LUT R5, RZ, R9, RZ, 0x33, !PT", "IMAD R10, R5, 0x3, RZ", "EXIT",
+    )  # fmt: skip
+    code = parse_sass("\n".join(f"/*{16 * place:04x}*/ {sass};" for place, sass in enumerate(lines)))
+    (division,) = case_of(CubinKernel(mangled="kernel", code=b"\0" * 16 * len(code)), code, "sm_90").operations
+    assert division.parts == (0x10, *range(0x30, 0x120, 0x10))
+    assert (division.kind, division.cost, division.times) == ("integer-32", 16, 1)
+
+
 def of_text(text: str, rule: str) -> list[Finding]:
     code = parse_sass(text)
     return told(case_of(CubinKernel(mangled="kernel", code=b"\0" * 16 * len(code)), code, "sm_90"), RULES, rule)

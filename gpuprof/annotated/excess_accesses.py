@@ -32,7 +32,7 @@ SHIFTED_FRACTION = 0.2
 _TARGET = re.compile(r"sm_\d+[af]?")
 _MOST_CODE, _MOST_JUMPS = 4000, 200
 """Limits on instructions and jumps; more take seconds."""
-ONE_MORE_SECTOR = 1.5
+_ONE_MORE_SECTOR = 1.5
 """An access that starts inside a sector touches one sector more than it needs.
 
 0.5 is a margin for warps at an edge.
@@ -97,7 +97,7 @@ def _by_counts(code: CountedCode, launch: LaunchedCode) -> ExcessCause | None:
             continue
         if excess < SHIFTED_FRACTION * item.counts.get(ALL_SECTORS, 0.0) and shape.name != "partial":
             shapes[item.pc] = shape = LaneShape("misaligned", shape.width_bytes, None)
-        if shape.name != "misaligned" or excess <= ONE_MORE_SECTOR * item.counts[EXECUTED]:
+        if explains(shape, excess / item.counts[EXECUTED]):
             of_name[shape.name].append(item)
     if not of_name:
         return None
@@ -111,6 +111,11 @@ def _by_counts(code: CountedCode, launch: LaunchedCode) -> ExcessCause | None:
     weights = {item.pc: item.counts[EXCESS_SECTORS] for item in items}
     place = code.place(lambda item: weights.get(item.pc, 0.0))
     return ExcessCause(shapes[worst.pc], share, len(items), place, request)
+
+
+def explains(shape: LaneShape, excess: float) -> bool:
+    """Return whether an access of this shape may have so many excess sectors a request."""
+    return shape.name != "misaligned" or excess <= _ONE_MORE_SECTOR
 
 
 class _Suspect(NamedTuple):

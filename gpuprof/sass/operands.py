@@ -45,7 +45,7 @@ _CONVERSIONS = {"F2I": {"S64", "U64"}, "I2F": {"F64"}, "I2I": {"S64", "U64"}}
 _WRITE_ONE = {"MUFU", "SHF", "USHF"}
 """SHF.L.U64.HI shifts two registers, and writes one of them; MUFU.RCP64H gives the upper word alone."""
 _WRITE_TWO = {"DADD", "DFMA", "DMNMX", "DMUL", "FADD2", "FFMA2", "FMUL2", "LEPC"}
-_READS_TWO = re.compile(r"(?!U?SHF|F2F\.F64|MUFU).*64|D")
+_READS_TWO = re.compile(r"(?!U?SHF|MUFU|F2F\.F64|I2F\.F64(?!\.[SU]64)).*64|D")
 _WIDE_ADDEND = re.compile(r"U?IMAD\..*(?:WIDE|HI)")
 _WRITTEN_KINDS = re.compile(r"P{0,2}RP{0,2}|P?")
 """Perhaps predicates, then a register, then the predicates of carries; R: a register, P: a predicate."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from gpuprof.diagnose.bounds import PER_WARP, bound_of_wait
@@ -11,7 +13,7 @@ from gpuprof.diagnose.facts.traffic import LOCAL_SECTORS
 from gpuprof.diagnose.facts.waits import LATENCIES
 from gpuprof.diagnose.rule import AT_WARPS, Findings, Rule, amounts_of, cases_of, finding, labels_of
 from gpuprof.diagnose.thresholds import COVERED, FULL, QUEUED, STARVED_ISSUE, TAKEN, USED_DRAM, WELL_USED, context
-from gpuprof.model.findings import Cases
+from gpuprof.model.findings import CaseName, Cases
 from gpuprof.model.occupancy import allocated_shared
 
 _CHEAPEST_FIRST = ("carve-out", "block-size", "blocks", "shared-memory", "registers")
@@ -65,16 +67,22 @@ def _changes(facts: KernelFacts, why: str) -> Cases:
     and no cap on them if values are spilled."""
     if why in _NO_CHANGE:
         return cases_of(why, why=(why,))
-    names = [limiter.replace(" ", "-") for limiter in facts.occupancy.limiters]
-    advice = [name for name in _CHEAPEST_FIRST if name in names]
-    if "registers" not in names:
+    advice = changes_of(facts.occupancy.limiters)
+    number = len(advice)
+    if "registers" not in advice:
         advice.append("in-flight")
     elif any(map(facts.number, LOCAL_SECTORS)):
         advice[-1] = "registers-spilled"
     action = ("main", advice[0])
-    if len(names) > 1:
-        advice.insert(len(names), "all")
+    if number > 1:
+        advice.insert(number, "all")
     return Cases(why=(why,), action=action, advice=tuple(advice))
+
+
+def changes_of(limiters: Sequence[str]) -> list[CaseName]:
+    """Return the advice for each limit of occupancy, the cheapest change first."""
+    names = [limiter.replace(" ", "-") for limiter in limiters]
+    return [name for name in _CHEAPEST_FIRST if name in names]
 
 
 RULE = Rule(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from gpuprof.model.groups import collected
 from gpuprof.sass.dataflow.addresses import LaneAddress
 from gpuprof.sass.patterns.lane_shapes import WIDE_BYTES
 
-_LEAST_BYTES = 4
 _MANY = 4
 """So many words contain an aligned pair wherever they begin; two may be the ends of a row (at[i], at[i + 1])."""
 
@@ -58,23 +58,15 @@ def _is_of_one_thread(run: AdjacentWords) -> bool:
     width = first.request.width_bytes
     size = width * len(run)
     # If all lanes access the same words, a request needs one sector and no lane has words of its own.
-    if len(run) < 2 or size < _LEAST_BYTES or first.same:
+    if len(run) < 2 or first.same:
         return False
-    if first.known and 0 < _least_distance(first.apart) < size:
-        return False
-    # With a factor of one, they would be words of other lanes.
-    if not first.known and first.times and min(map(_least_distance, first.times.values())) <= width:
+    distances = [abs(lane - other) for lane, other in pairwise(first.apart) if lane != other]
+    if first.known and distances and min(distances) < size:
         return False
     if len(run) < _MANY and first.aligned < widest_bytes(run):
         return False
     # For example rows of five words: at most one of two threads can have its words aligned.
     return _shared_alignment(first) >= 2 * width
-
-
-def _least_distance(lanes: Sequence[int]) -> int:
-    """Return the least distance between neighbouring lanes at different addresses; 0 if there are none."""
-    distances = [abs(lane - other) for lane, other in zip(lanes[1:], lanes, strict=False) if lane != other]
-    return min(distances, default=0)
 
 
 def _shared_alignment(item: LaneAddress) -> int:

@@ -50,8 +50,8 @@ class CodeFacts(KernelCode):
 
     @cached_property
     def excess(self) -> Mapping[int, ExcessAccess]:
-        """Return the global accesses with excess sectors by their offset, without those of unknown shape."""
-        if not any(map(has_excess, self.accesses)):
+        """Return the global accesses whose shape explains their excess sectors, by their offset."""
+        if not any(map(has_excess, self.accesses)) or self.addresses is None:
             return {}
         return excess_accesses(self.accesses, self.addresses)
 

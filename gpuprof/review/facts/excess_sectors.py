@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpuprof.annotated.excess_accesses import ONE_MORE_SECTOR
+from gpuprof.annotated.excess_accesses import explains
 from gpuprof.diagnose.thresholds import MORE_SECTORS
 from gpuprof.review.contract import CodeAccess
 from gpuprof.sass.dataflow.addresses import KernelAddresses, LaneAddress
@@ -21,14 +21,10 @@ _NEIGHBOUR_BYTES = 4 * 32 * 16
 
 
 class ExcessAccess(NamedTuple):
-    """An access with excess sectors and the shape of its lanes.
-
-    `by_lanes`: its lanes explain the excess. Some take no part, or several access the same word.
-    """
+    """An access with excess sectors and the shape of its lanes, which explains them."""
 
     access: CodeAccess
     shape: LaneShape
-    by_lanes: bool
 
 
 def is_global(access: CodeAccess) -> bool:
@@ -56,43 +52,31 @@ def has_excess(access: CodeAccess) -> bool:
     return is_global(access) and extra_sectors(access) >= MORE_SECTORS.value
 
 
-def excess_accesses(accesses: Iterable[CodeAccess], addresses: KernelAddresses | None) -> Mapping[int, ExcessAccess]:
-    """Return the accesses with excess sectors by their offset, without those of unknown shape."""
-    excess = [access for access in accesses if has_excess(access)]
-    shapes: Mapping[int, LaneShape] = {}
-    items: Mapping[int, LaneAddress] = {}
-    if addresses is not None:
-        strides = {access.offset: access.lane_stride_bytes for access in excess}
-        known = {at: [stride * lane for lane in range(LANES)] for at, stride in strides.items() if stride is not None}
-        shapes = shapes_of(addresses, known)
-        items = {offset: item for (offset, space), item in addresses.of.items() if space == "global"}
+def excess_accesses(accesses: Iterable[CodeAccess], addresses: KernelAddresses) -> Mapping[int, ExcessAccess]:
+    """Return the accesses whose shape explains their excess sectors, by their offset."""
+    items = {offset: item for (offset, space), item in addresses.of.items() if space == "global"}
+    shapes = shapes_of(addresses, {})
     structures = {items[at].base for at, shape in shapes.items() if shape.name == "structure" and at in items}
     found = {}
-    for access in excess:
-        stride = access.lane_stride_bytes
-        shape = shapes.get(access.offset)
+    for access in filter(has_excess, accesses):
         item = items.get(access.offset)
-        if shape is not None and item is not None:
-            shape = _shape_in_kernel(access, shape, item, items.values(), structures)
-        if shape is None and stride is not None and abs(stride) > access.width_bytes:
-            shape = LaneShape("stride", access.width_bytes, stride)
-        if shape is not None:
-            shape = replace(shape, apart=stride if stride is not None else shape.apart)
-            found[access.offset] = ExcessAccess(access, shape, item is not None and _by_lanes(access, item))
+        shape = shapes.get(access.offset)
+        if item is None or shape is None or not _is_cause(access, shape, item, items.values()):
+            continue
+        # Members of a structure, of which some lie alone.
+        name = "structure" if shape.name == "stride" and item.base in structures else shape.name
+        apart = shape.apart if access.lane_stride_bytes is None else access.lane_stride_bytes
+        found[access.offset] = ExcessAccess(access, replace(shape, name=name, apart=apart))
     return found
 
 
-def _shape_in_kernel(
-    access: CodeAccess, shape: LaneShape, item: LaneAddress, others: Iterable[LaneAddress], structures: set[str]
-) -> LaneShape | None:
-    """Return the shape as the other accesses show it; None if the excess may be that of rows inside a sector."""
+def _is_cause(access: CodeAccess, shape: LaneShape, item: LaneAddress, others: Iterable[LaneAddress]) -> bool:
+    """Return whether a shape causes the excess: not rows inside a sector, nor lanes that share words."""
     if shape.name == "misaligned" and _is_tap(item, others):
-        return None
-    if shape.name != "stride":
-        return shape
-    if item.varying and extra_sectors(access) <= ONE_MORE_SECTOR:
-        return None
-    return replace(shape, name="structure") if item.base in structures else shape
+        return False
+    if item.known and shares_words(access, item.apart, access.sectors_per_request or 0.0):
+        return False
+    return explains(shape, extra_sectors(access))
 
 
 def _is_tap(item: LaneAddress, others: Iterable[LaneAddress]) -> bool:
@@ -104,10 +88,3 @@ def _is_tap(item: LaneAddress, others: Iterable[LaneAddress]) -> bool:
         if is_of_array and 0 < abs(other.offset - item.offset) <= _NEIGHBOUR_BYTES:
             return True
     return False
-
-
-def _by_lanes(access: CodeAccess, item: LaneAddress) -> bool:
-    is_adjacent = abs(item.stride or 0) == access.width_bytes
-    if is_adjacent and extra_sectors(access) > ONE_MORE_SECTOR:
-        return True
-    return item.known and shares_words(access, item.apart, access.sectors_per_request or 0.0)

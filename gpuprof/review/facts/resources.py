@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 
 from gpuprof.model.occupancy import LaunchResources, theoretical_occupancy
@@ -18,7 +17,6 @@ from gpuprof.words.review import occupancy_sentence
 _SHARED_OPCODES = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS", "UBLKCP", "UTMALDG", "UTMASTG", "SYNCS"})
 _ADDRESS_SPACE_QUERY = "QSPC"
 """An atomic at a generic address has instructions for each memory, used or not, after this query."""
-_BARRIER = re.compile(r"0x[0-9a-f]{1,8}|\d{1,8}")
 
 
 def resources_of(code: KernelCode, innermost: Mapping[int, int]) -> KernelResources:
@@ -31,7 +29,7 @@ def resources_of(code: KernelCode, innermost: Mapping[int, int]) -> KernelResour
         dynamic_shared_bytes=code.kernel.shape.dynamic_shared_bytes,
         stack_bytes=kernel.stack_bytes,
         spills=None if unread else _spills(code.local_memory, innermost),
-        barriers=None if unread and kernel.barriers is None else _barriers(kernel.barriers, code),
+        barriers=kernel.barriers,
         code_bytes=len(kernel.code) if code.kernel.has_code else None,
         instructions=None if unread else len(code.code),
         max_threads=kernel.max_threads,
@@ -52,20 +50,6 @@ def _spills(local: LocalMemory, innermost: Mapping[int, int]) -> SpillCount | No
         store_bytes=sum(map(width_bytes, stores)),
         in_loops=sum(access.address in innermost for access in local.spills),
     )
-
-
-def _barriers(declared: int | None, code: KernelCode) -> int | None:
-    """Return the number of barriers in the cubin, else by their numbers in the code; None if a register has one."""
-    if declared is not None:
-        return declared
-    numbers = set()
-    for instruction in code.named("BAR"):
-        if not instruction.idle:
-            number = next((part for part in instruction.operands if not part.startswith(("P", "!P", "UP"))), "0x0")
-            if not _BARRIER.fullmatch(number):
-                return None
-            numbers.add(int(number, 16 if number.startswith("0x") else 10))
-    return max(numbers) + 1 if numbers else 0
 
 
 def occupancy_of(code: KernelCode, resources: KernelResources) -> CodeOccupancy | None:

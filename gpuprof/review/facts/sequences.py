@@ -14,11 +14,10 @@ from functools import lru_cache, partial
 
 from gpuprof.diagnose.facts.code import FP64_SEEDS
 from gpuprof.review.code import KernelCode
-from gpuprof.review.facts.dependents import dependents, is_last_step, names_read, quotient_parts
+from gpuprof.review.facts.definitions import definitions_of
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
 from gpuprof.sass.flow.graph import flow_of
 from gpuprof.sass.instruction import JUMPS, Instruction, Operation
-from gpuprof.sass.operands import named
 
 _INTEGER_SEED = re.compile(r"^U?I2FP?\.(?:U32\.|F32\.U32\.|S32\.|F32\.S32\.)?RP$")
 _CALLS = (
@@ -29,7 +28,12 @@ _CALLS = (
 )
 _WINDOW = 64
 """The maximum length of a sequence, also with other instructions among it."""
-_PREDICATE = re.compile(r"U?P\d")
+_LEAVES = ("ST", "RED", "ATOM", "BSYNC", "CALL", *JUMPS)
+_INTEGER_STEP = re.compile(r"^U?(?:IMAD|IADD|VIADD|LOP3|SEL|ISETP|IABS|MOV)|^MUFU\.RCP$|^F2I|^I2F|^R2UR")
+_LONGEST_QUOTIENT = 16
+"""Steps from the divisor as FP32 to the quotient with its sign."""
+_DIVISION_BY_ZERO = "0x33"
+"""The truth table of the LOP3 that makes the quotient of a division by zero, its last step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +142,17 @@ def _call(body: KernelCode, index: int) -> LongOperation | None:
 def _division(body: KernelCode, index: int) -> LongOperation | None:
     """Return the division that an FCHK checks: a reciprocal, refined, times the dividend, and refined again."""
     check = body.code[index]
-    divisor = set(named(check.operands[-1])) if check.operands else set()
+    divisor = definitions_of(body).operands(check)[-1:]
     near = [*_before(body, index, 24), *_after(body, index, 8)]
-    seed = next((item for item in near if item.is_a("MUFU.RCP") and divisor & names_read(item.operation)), None)
+    seeds = (item for item in near if item.is_a("MUFU.RCP") and definitions_of(body).operands(item) == divisor)
+    seed = next(seeds, None)
     if seed is None:
         return None
     branch = _branch_on(body, index)
-    code = body.code[body.index(seed.address) : (branch or index + 16) + 1]
-    parts = {seed.address, check.address, *dependents(code)}
-    if branch is not None:
-        parts.add(body.code[branch].address)
+    if branch is None:
+        parts = {check.address, *_dependents(body, seed, index + 17)}
+    else:
+        parts = {check.address, *_dependents(body, seed, body.index(branch.address)), branch.address}
     return LongOperation("division-fp32", check, tuple(sorted(parts)), slow=_slow(body, index))
 
 
@@ -162,14 +167,9 @@ def _with_slow_path(body: KernelCode, index: int, *, kind: str, opcode: str, pre
     if seed is None:
         return None
     start = body.index(seed.address)
-    ends = (item.address for item in body.code[start : start + _WINDOW] if item.name == "BSYNC")
-    end = next(ends, compare.address + 16 * INSTRUCTION_BYTES)
-    branch = _branch_on(body, index)
-    fast = body.between(seed.address, end)
-    if branch is not None and start <= branch < body.index(end):
-        # The code that it jumps over calls the slow path, and sets registers that have other values in the fast path.
-        fast = [*body.code[start:branch], *body.between(body.code[branch].target or 0, end)]
-    parts = {seed.address, compare.address, *dependents(fast)}
+    window = body.code[start : start + _WINDOW]
+    end = next((place for place, item in enumerate(window, start) if item.name == "BSYNC"), index + 16)
+    parts = {compare.address, *_dependents(body, seed, end)}
     return LongOperation(kind, seed, tuple(sorted(parts)), slow=_slow(body, index), prepares=prepares)
 
 
@@ -180,40 +180,62 @@ def _in_fp64(body: KernelCode, index: int) -> LongOperation | None:
     jump = next((place for place, item in enumerate(following) if item.name in JUMPS), None)
     if jump is None or not any(item.name == "CALL" for item in _after(body, index + 1 + jump, 24)):
         return None
-    code = [seed, *following[: jump + 1]]
-    refined = set(dependents(code))
+    refined = _dependents(body, seed, index + 1 + jump)
     if seed.is_a("MUFU.RSQ64H"):
         kind = "root-fp64"
-    elif any(item.name == "DMUL" and item.address in refined for item in code):
+    elif any(body.at[address].name == "DMUL" for address in refined):
         kind = "division-fp64"
     else:
         kind = "reciprocal-fp64"
-    parts = {seed.address, *refined, code[-1].address}
-    return LongOperation(kind, seed, tuple(sorted(parts)), slow=_slow(body, index))
+    return LongOperation(kind, seed, (*refined, following[jump].address), slow=_slow(body, index))
 
 
 def _integer_division(body: KernelCode, index: int) -> LongOperation | None:
-    """Return a 32-bit division or remainder, whose reciprocal is made from the divisor as FP32."""
+    """Return a 32-bit division or remainder, whose reciprocal is made from the divisor as FP32.
+
+    If the compiler knows that the divisor is not zero, the last step is missing; then the longest chain to a quotient
+    ends it.
+    """
+    definitions = definitions_of(body)
     seed = body.code[index]
-    code = [seed, *_after(body, index, 4 * _WINDOW)]
-    if not any(item.is_a("MUFU.RCP") for item in code) or not any(item.name == "F2I" for item in code):
+    depths = {seed.address: 0}
+    parts = [seed]
+    quotients: set[int] = set()
+    for item in _after(body, index, 4 * _WINDOW):
+        if item.address - parts[-1].address > _WINDOW * INSTRUCTION_BYTES:
+            break
+        if not _INTEGER_STEP.match(item.opcode):
+            continue
+        sources = definitions.sources(item)
+        before = [depths[source] for source in sources if source in depths]
+        if not before or not sources.isdisjoint(quotients):
+            continue
+        depths[item.address] = max(before) + 1
+        if max(before) < _LONGEST_QUOTIENT:
+            parts.append(item)
+        if _is_last_step(item):
+            quotients.add(item.address)
+    if not any(item.is_a("MUFU.RCP") for item in parts):
         return None
-    parts = {seed.address, *quotient_parts(code)}
-    if len(parts) == 1:
-        return None
-    times = sum(item.address in parts and is_last_step(item) for item in code)
-    return LongOperation("integer-32", seed, tuple(sorted(parts)), times=max(1, times))
+    addresses = tuple(item.address for item in parts)
+    return LongOperation("integer-32", seed, addresses, times=max(1, len(quotients)))
+
+
+def _is_last_step(instruction: Instruction) -> bool:
+    """Return whether an instruction selects the quotient of a division by zero, which only its users follow."""
+    if instruction.name in {"SEL", "USEL"}:
+        return True
+    return instruction.name in {"LOP3", "ULOP3"} and _DIVISION_BY_ZERO in instruction.operands
 
 
 def _trigonometry(body: KernelCode, index: int) -> LongOperation | None:
     """Return an FP32 sine, cosine or tangent, which jumps over a reduction by many digits of π."""
     compare = body.code[index]
     branch = _branch_on(body, index)
-    target = body.code[branch].target if branch is not None else None
-    if branch is None or target is None or target <= body.code[branch].address:
+    if branch is None or branch.target is None or branch.target <= branch.address:
         return None
-    slow = body.index(target) - branch - 1
-    slow_code = range(compare.address, target)
+    slow = len(body.between(branch.address, branch.target)) - 1
+    slow_code = range(compare.address, branch.target)
     return LongOperation("trigonometry-fp32", compare, (compare.address,), slow=slow, slow_code=slow_code)
 
 
@@ -232,11 +254,9 @@ def _remainder(body: KernelCode, index: int) -> LongOperation | None:
     """Return an fmodf: it scales |divisor|, and compares the dividend with the product."""
     scale = body.code[index]
     region = _region(body, index)
-    product = scale.operands[0]
-    if not region or not any(operand.startswith("|") for operand in scale.operands[1:]):
-        return None
     compares = [item for item in _after(body, index, 4) if item.is_a("FSETP.GTU")]
-    if not any(product in named(operand) for item in compares for operand in item.operands):
+    is_compared = any(scale.address in definitions_of(body).sources(item) for item in compares)
+    if not region or not is_compared or not any(operand.startswith("|") for operand in scale.operands[1:]):
         return None
     code = body.between(region.start, region.stop)
     return LongOperation("remainder-fp32", scale, tuple(item.address for item in code))
@@ -255,14 +275,22 @@ _READERS: Mapping[tuple[str, str], _Reader] = {
 """Readers by the name of the opcode and a constant among the operands; empty: any."""
 
 
-def _branch_on(body: KernelCode, index: int) -> int | None:
-    """Return the index of the next jump if an instruction writes its condition."""
-    conditions = {name for name in body.code[index].operands[:2] if _PREDICATE.fullmatch(name)}
-    for place, item in enumerate(_after(body, index), index + 1):
-        if item.name in JUMPS:
-            read = {name for operand in (item.predicate or "", *item.operands) for name in named(operand)}
-            return None if read.isdisjoint(conditions) else place
-    return None
+def _branch_on(body: KernelCode, index: int) -> Instruction | None:
+    """Return the next jump if an instruction writes its condition."""
+    jump = next((item for item in _after(body, index) if item.name in JUMPS), None)
+    if jump is None or body.code[index].address not in definitions_of(body).sources(jump):
+        return None
+    return jump
+
+
+def _dependents(body: KernelCode, seed: Instruction, end: int) -> list[int]:
+    """Return the addresses of an instruction, and of those up to an index that follow from its result."""
+    definitions = definitions_of(body)
+    parts = [seed.address]
+    for item in body.code[body.index(seed.address) + 1 : end]:
+        if not item.name.startswith(_LEAVES) and not definitions.sources(item).isdisjoint(parts):
+            parts.append(item.address)
+    return parts
 
 
 def _slow(body: KernelCode, index: int) -> int:

@@ -10,8 +10,7 @@ from gpuprof.model.findings import Cases
 from gpuprof.model.session import Finding
 from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.facts.costly_operations import IN_KERNEL, IN_LOOP, costly_operations
-from gpuprof.review.facts.dependents import FP64_OPCODES
-from gpuprof.review.facts.fp64_chains import fp64_chains
+from gpuprof.review.facts.fp64_chains import FP64_OPCODES, chains_between_fp32
 from gpuprof.review.rules.rule import CodeRule, code_finding
 
 _DIVISIONS = ("division-fp64", "reciprocal-fp64", "root-fp64")
@@ -37,7 +36,7 @@ def _fp64(facts: CodeFacts) -> Iterator[Finding]:
 
 def _between_fp32(facts: CodeFacts) -> Iterator[Finding]:
     """Report FP32 values that are widened, meet a constant in FP64, and are narrowed again."""
-    chains = [chain for chain in fp64_chains(facts) if chain.is_between_fp32 and chain.with_constant]
+    chains = [chain for chain in chains_between_fp32(facts) if chain.with_constant]
     if not chains:
         return
     instructions = [instruction for chain in chains for instruction in chain.instructions]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuprof.diagnose.rule import amounts_of, labels_of
+from gpuprof.diagnose.rules.low_occupancy import changes_of
 from gpuprof.diagnose.thresholds import Threshold, context
 from gpuprof.model.findings import MAIN, Amount, CaseName, Cases
 from gpuprof.model.session import Finding
@@ -36,7 +37,7 @@ def _occupancy(facts: CodeFacts) -> Iterator[Finding]:
     change, of_step = _change(occupancy)
     resources = facts.resources
     shared = (resources.static_shared_bytes or 0) + (resources.dynamic_shared_bytes or 0)
-    advice = tuple(map(_name, occupancy.limiters))
+    advice = tuple(changes_of(occupancy.limiters))
     yield code_finding(
         facts,
         _ID,
@@ -65,14 +66,10 @@ def _occupancy(facts: CodeFacts) -> Iterator[Finding]:
 def _change(occupancy: CodeOccupancy) -> tuple[CaseName, tuple[Amount, ...]]:
     """Return the first change that raises occupancy, with its numbers if they are known."""
     if not occupancy.steps:
-        return _name(occupancy.limiters[0]), ()
+        return changes_of(occupancy.limiters)[0], ()
     steps = together(occupancy.steps)
     changes = {step.resource: step.to for step in steps}
     return step_wording(changes, steps[0].blocks_per_sm, steps[0].fraction)
-
-
-def _name(limiter: str) -> CaseName:
-    return limiter.replace(" ", "-")
 
 
 RULE = CodeRule(id=_ID, check=_occupancy, thresholds=(FEW_WARPS,))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-
-from msgspec.structs import replace
+from typing import NamedTuple
 
 from gpuprof.diagnose.rule import amounts_of
 from gpuprof.diagnose.thresholds import Threshold, context
@@ -25,27 +24,45 @@ _MATRICES = ("LDSM", "STSM")
 _COPY = "LDGSTS"
 
 
+class _Conflict(NamedTuple):
+    """An access, the wavefronts of a request, and those that it needs."""
+
+    access: CodeAccess
+    passes: float
+    needed: float
+
+    @property
+    def more(self) -> float:
+        """The wavefronts that a request does not need."""
+        return self.passes - self.needed
+
+    @property
+    def ways(self) -> float:
+        """How many wavefronts it takes for each that it needs."""
+        return self.passes / self.needed
+
+
 def _bank_conflicts(facts: CodeFacts) -> Iterator[Finding]:
     """Yield a finding for each stride, or number of wavefronts, of requests that conflict."""
-    shared = [access for access in facts.accesses if access.space == "shared" and access.kind != "atomic"]
-    of_banks = [_without_lines(facts, access) for access in shared if _conflicts(access)]
-    alike = collected(
-        ((round(_ways(access), 2), access.lane_stride_bytes), access) for access in of_banks if _conflicts(access)
-    )
-    for accesses in alike:
-        yield _conflict(facts, accesses)
+    found = [conflict for conflict in _conflicts(facts) if conflict.more >= MORE_WAVEFRONTS.value]
+    for alike in collected(((round(item.ways, 2), item.access.lane_stride_bytes), item) for item in found):
+        yield _finding(facts, alike)
 
 
-def _conflicts(access: CodeAccess) -> bool:
-    return _more(access) >= MORE_WAVEFRONTS.value
+def _conflicts(facts: CodeFacts) -> Iterator[_Conflict]:
+    """Yield the accesses to shared memory with the wavefronts that the banks take, as far as they are known.
 
-
-def _more(access: CodeAccess) -> float:
-    return access.wavefronts_per_request - _least(access) if access.wavefronts_per_request is not None else 0.0
-
-
-def _ways(access: CodeAccess) -> float:
-    return (access.wavefronts_per_request or 0.0) / _least(access)
+    An LDGSTS also takes one for each cache line that it copies from, which no padding of the shared array changes.
+    """
+    for access in facts.accesses:
+        passes: float | None = access.wavefronts_per_request
+        if access.space != "shared" or access.kind == "atomic" or passes is None:
+            continue
+        if access.opcode.startswith(_COPY) and passes - _least(access) >= MORE_WAVEFRONTS.value:
+            item = facts.addresses.of.get((access.offset, "shared")) if facts.addresses is not None else None
+            passes = wavefronts(_request(access, item.apart)) if item is not None and item.known else None
+        if passes is not None:
+            yield _Conflict(access, passes, _least(access))
 
 
 def _least(access: CodeAccess) -> float:
@@ -54,19 +71,6 @@ def _least(access: CodeAccess) -> float:
     if access.opcode.startswith(_MATRICES):
         return needed
     return max(1.0, needed, access.width_bytes / _BANK_BYTES)
-
-
-def _without_lines(facts: CodeFacts, access: CodeAccess) -> CodeAccess:
-    """Return an access with the wavefronts that the banks alone take, as far as they are known.
-
-    An LDGSTS also takes one for each cache line that it copies from, which no padding of the shared array changes.
-    """
-    if not access.opcode.startswith(_COPY):
-        return access
-    addresses = facts.addresses
-    item = addresses.of.get((access.offset, "shared")) if addresses is not None else None
-    passes = wavefronts(_request(access, item.apart)) if item is not None and item.known else None
-    return replace(access, wavefronts_per_request=float(passes) if passes is not None else None)
 
 
 def _request(access: CodeAccess, lanes: tuple[int, ...]) -> Access:
@@ -81,31 +85,29 @@ def _request(access: CodeAccess, lanes: tuple[int, ...]) -> Access:
     )
 
 
-def _conflict(facts: CodeFacts, accesses: Sequence[CodeAccess]) -> Finding:
-    stride = accesses[0].lane_stride_bytes
-    worst = max(accesses, key=lambda access: (facts.depth(access.offset), _more(access), -access.offset))
-    passes = worst.wavefronts_per_request or 0.0
-    needed = _least(worst)
-    counts, amounts = access_counts(access.kind for access in accesses)
-    amounts += amounts_of("wavefront", passes=passes, needed=needed) + amounts_of("", ways=_ways(worst))
+def _finding(facts: CodeFacts, conflicts: Sequence[_Conflict]) -> Finding:
+    worst = max(conflicts, key=lambda item: (facts.depth(item.access.offset), item.more, -item.access.offset))
+    stride = worst.access.lane_stride_bytes
+    counts, amounts = access_counts(item.access.kind for item in conflicts)
+    amounts += amounts_of("wavefront", passes=worst.passes, needed=worst.needed) + amounts_of("", ways=worst.ways)
     why = ["split"]
     advice = ["pad-or-swizzle"]
     if stride is not None:
         why.append("stride")
         amounts += amounts_of("B", stride=abs(stride))
-        pad = _padding(facts, worst, abs(stride))
+        pad = _padding(facts, worst.access, abs(stride))
         if pad is not None:
             advice.insert(0, "pad-by")
             amounts += amounts_of("B", pad=pad, row=abs(stride) + pad)
     return code_finding(
         facts,
         _ID,
-        [facts.at[access.offset] for access in accesses],
+        [facts.at[item.access.offset] for item in conflicts],
         Cases(headline=("per-request", counts), why=tuple(why), advice=tuple(advice)),
         amounts=amounts,
         evidence=(
-            Evidence("", passes, "wavefront/request", needed, role="wavefronts-of-request"),
-            *context("access-bytes", worst.width_bytes, "B"),
+            Evidence("", worst.passes, "wavefront/request", worst.needed, role="wavefronts-of-request"),
+            *context("access-bytes", worst.access.width_bytes, "B"),
             *context("lane-stride", stride, "B"),
         ),
     )

@@ -23,7 +23,7 @@ _ID = "uncoalesced-global"
 
 def _uncoalesced(facts: CodeFacts) -> Iterator[Finding]:
     """Yield a finding for each shape of access with excess sectors, and for each argument that may cause them."""
-    shapes = by_key((excess.shape.name, excess) for excess in facts.excess.values() if not excess.by_lanes)
+    shapes = by_key((excess.shape.name, excess) for excess in facts.excess.values())
     for name, accesses in shapes.items():
         yield _of_shape(facts, name, accesses)
     large = [of for of in argument_accesses(facts) if of.most_extra >= MORE_SECTORS.value]
