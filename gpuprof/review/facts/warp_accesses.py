@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuprof.review.code import KernelCode
 from gpuprof.review.facts.mean_costs import AnalysedWarp, report_of
 from gpuprof.review.facts.solutions import block_of, reads_rows, solution_in, solve
-from gpuprof.sass.dataflow.accesses import Known, every_access, may_differ
+from gpuprof.sass.dataflow.accesses import Known, every_access
 from gpuprof.sass.dataflow.expressions import LANES
 from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.dataflow.warps import ThreadBlock, any_warp, warps_of
@@ -42,8 +42,6 @@ def warp_accesses(code: KernelCode) -> KernelAccesses:
         return whole
     threads = block[0] * block[1] * block[2]
     full = threads % LANES == 0
-    if full and every is not None and solution is not None and not may_differ(solution, every):
-        return whole
     most, warps = min(_MOST_WARPS, _MOST_ANALYSED // max(1, len(code.code))), -(-threads // LANES)
     limit = WarpLimit(most, warps) if most < min(warps, _MOST_WARPS) else None
     if most == 0:

@@ -160,12 +160,6 @@ def _rule_of(instruction: Instruction) -> Rule | None:
     return OPCODE_RULES.get(opcode) or WORD_RULES.get(name) or SUM_RULES.get(name)
 
 
-def has_rule(instruction: Instruction) -> bool:
-    """Return whether the values of single lanes lead to results that are known."""
-    known = _rule_of(instruction) is not None or bool(requests(instruction))
-    return known and instruction.name != "SHFL"
-
-
 def _loads_from_one_place(instruction: Instruction, reader: OperandReader) -> bool:
     """Return whether all lanes load from one address of a space in which it is the same place for all."""
     request, *more = requests(instruction) or (None,)

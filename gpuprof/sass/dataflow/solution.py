@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from typing import NamedTuple
 
 from gpuprof.sass.dataflow.definition_graph import AskedRequest
 from gpuprof.sass.dataflow.expressions import (
-    ONE,
     LinearExpr,
     lane_mask,
     number_of,
@@ -49,15 +48,11 @@ class Solution(Solver):
     def running(self, block: int, at: int) -> int:
         """Return the lanes that may run an instruction."""
         active = self.active.get(block, 0)
-        if self.graph.blocks[block][at].predicate is None:
-            return active
-        mask = lane_mask(self.symbols.lanes_of(self.guard(block, at)))
-        return active if mask is None else active & mask
-
-    def guard(self, block: int, at: int) -> LinearExpr | None:
-        """Return the predicate of an instruction."""
         predicate = self.graph.blocks[block][at].predicate
-        return self.reader(block, at, [predicate]).flag(predicate[1:]) if predicate is not None else ONE
+        if predicate is None:
+            return active
+        mask = lane_mask(self.reader(block, at, [predicate]).flag_view(predicate[1:]))
+        return active if mask is None else active & mask
 
     def moves(self, place: RegisterPlace) -> LoopMoves:
         """Return how a loop moves a register that joins in its header."""
@@ -70,17 +65,6 @@ class Solution(Solver):
                 entries.add(self.held(way))
         step = _only_number(steps)
         return LoopMoves(_only_number(entries), None if step is None else signed(step))
-
-    def guards(self) -> Iterator[LinearExpr]:
-        """Yield the predicates of memory instructions and of branches that lanes come to."""
-        places = [(asked.block, asked.at) for asked in self.definitions.asked]
-        places += [
-            (block, len(self.graph.blocks[block]) - 1) for block in self.active if self.definitions.leads_away(block)
-        ]
-        for block, at in places:
-            guard = self.guard(block, at) if self.active.get(block) else None
-            if guard is not None:
-                yield guard
 
 
 def _only_number(values: Set[LinearExpr]) -> int | None:
