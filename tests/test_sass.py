@@ -116,6 +116,14 @@ def test_a_loop_of_a_called_function_is_a_loop() -> None:
     assert loop.header == 0x20 and [item.name for item in loop.instructions] == ["IADD3", "BRA"]
 
 
+def test_code_goes_on_behind_a_jump_that_asks_the_warp() -> None:
+    # Turing's forms; since Ampere, BRA.DIV has a register beside its target.
+    for jump, follows in {"BRA": {2}, "BRA.DIV": {1, 2}, "BRA.CONV": {1, 2}, "BRA.DIV UR4,": {1, 2}}.items():
+        lines = (f"{jump} 0x20", "IADD3 R0, R0, 0x1, RZ", "EXIT")
+        graph = flow_of(parse_sass("\n".join(f"/*{16 * at:04x}*/ {text} ;" for at, text in enumerate(lines))))
+        assert set(graph.successors[0]) == follows, jump
+
+
 def test_thousands_of_loops_within_loops_are_not_looked_for() -> None:
     count = 20_000
     nested = [[at + 1] if at < count // 2 else [count - at, at + 1] for at in range(1, count)]

@@ -88,6 +88,11 @@ class Instruction:
             return self.opcode == opcode[:-1]
         return self.opcode == opcode or self.opcode.startswith(opcode + ".")
 
+    @property
+    def asks_warp(self) -> bool:
+        """Return whether it jumps if the lanes of the warp have diverged (BRA.DIV), or if they have not (BRA.CONV)."""
+        return self.is_a("BRA.DIV") or self.is_a("BRA.CONV")
+
     def moved(self, distance: int) -> Instruction:
         """Return the instruction with its address, and that which it jumps to, moved."""
         operation = self.operation

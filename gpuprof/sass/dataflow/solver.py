@@ -15,6 +15,7 @@ from gpuprof.sass.dataflow.definition_graph import DefinitionGraph
 from gpuprof.sass.dataflow.evaluation import join_name
 from gpuprof.sass.dataflow.expressions import (
     ONE,
+    UNIFORM,
     WORD_BITS,
     LinearExpr,
     Symbol,
@@ -158,6 +159,9 @@ class Solver:
 
     def _leaving(self, block: int) -> LinearExpr | None:
         """Return in which lanes the last instruction of a block leads away."""
+        last = self.graph.blocks[block][-1]
+        if last.asks_warp and last.predicate is None:
+            return UNIFORM
         conditions = self.definitions.conditions(block)
         if not conditions:
             return ONE if self.definitions.leads_away(block) else None

@@ -39,8 +39,14 @@ def without_padding(code: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
         return code[:end]
     before, last = code[end - 2 : end]
     waits_forever = last.name in JUMPS and last.predicate is None and last.target == last.address
-    is_reached = before.predicate is not None or before.name not in JUMPS | _NEVER_GO_ON or len(before.operands) > 1
+    is_reached = _is_conditional(before) or before.name not in JUMPS | _NEVER_GO_ON
     return code[: end - 1] if waits_forever and not is_reached else code[:end]
+
+
+def _is_conditional(last: Instruction) -> bool:
+    """Return whether the next instruction may follow a jump: `BRA.U !UP0, 0x110` has its condition as an operand."""
+    has_condition = last.name in JUMPS and (len(last.operands) > 1 or last.asks_warp)
+    return last.predicate is not None or has_condition
 
 
 class BlockEdges:
@@ -86,17 +92,13 @@ class BlockEdges:
         return self._numbers.get(instruction.target) if instruction.target is not None else None
 
     def _following(self, number: int, jumps: frozenset[int]) -> Iterator[int]:
-        """Yield the blocks that can follow one by its last instruction; those of BSYNC are where lanes reconverge.
-
-        `BRA.U !UP0, 0x110` has its condition among the operands.
-        """
+        """Yield the blocks that can follow one by its last instruction; those of BSYNC are where lanes reconverge."""
         last = self._blocks[number][-1]
         jumping = last.name in JUMPS or last.address in jumps
         target = self._target(last)
         if jumping and target is not None:
             yield target
-        conditional = last.predicate is not None or (jumping and len(last.operands) > 1)
-        goes_on = conditional or not (jumping or last.name in _NEVER_GO_ON or last.name == "BSYNC")
+        goes_on = _is_conditional(last) or not (jumping or last.name in _NEVER_GO_ON or last.name == "BSYNC")
         if goes_on and number + 1 < len(self._blocks):
             yield number + 1
 
