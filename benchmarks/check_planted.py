@@ -21,9 +21,9 @@ from benchmarks.diagnosis.agree import scalar
 from benchmarks.diagnosis.case import FIXED, NONE, SLOW, TARGETS, Case, Room
 from benchmarks.diagnosis.case_file import load_cases
 from benchmarks.diagnosis.compiled import compile_case
-from gpuprof.review.batches import reviewed_kernels
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
+from gpuprof.review.parallel import reviewed_kernels
 from gpuprof.review.registry import CODE_RULES
 from gpuprof.sass.binary.cubin import read_cubin
 from gpuprof.sass.tools.compile import NotCompiled

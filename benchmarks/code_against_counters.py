@@ -66,9 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _launches(files: Sequence[Path]) -> Iterator[tuple[Report, Launch, ReviewedKernel]]:
     """Yield the launches that count accesses by instruction, each with its kernel as the command reviews it."""
     from gpuprof.read.files import read_file
-    from gpuprof.review.batches import reviewed_kernels
     from gpuprof.review.inputs.modules import modules_of
     from gpuprof.review.inputs.request import ReviewRequest
+    from gpuprof.review.parallel import reviewed_kernels
 
     for file in files:
         report = read_file(str(file))

@@ -177,7 +177,7 @@ def check(
     review then has `changes` and a `gate`. Raises a GpuprofError: InputError, DamagedInput, EnvironmentProblem if a
     tool is missing, UsageError for what an argument cannot be.
     """
-    from gpuprof.review.gate import judged
+    from gpuprof.review.gate import gated_review
     from gpuprof.review.options import request_of
     from gpuprof.review.review import review
 
@@ -201,7 +201,9 @@ def check(
         salvage=salvage,
         keep_private=keep_private,
     )
-    return judged(request, lambda request: review(request, __version__), base=base, fail_on=fail_on, unclear=unclear)
+    return gated_review(
+        request, lambda request: review(request, __version__), base=base, fail_on=fail_on, unclear=unclear
+    )
 
 
 def load_spec(name: str) -> LoadedSession:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpuprof.sass.dataflow.accesses import access_of, every_access
+from gpuprof.sass.dataflow.accesses import access_of, accesses_in_all_blocks
 from gpuprof.sass.dataflow.definition_graph import definition_graph
 from gpuprof.sass.dataflow.request_costs import Access
 from gpuprof.sass.dataflow.solution import Solution
@@ -26,7 +26,7 @@ def accesses(
     code: Sequence[Instruction], block: tuple[int, int, int], constants: Mapping[int, int], warp: int = 0
 ) -> tuple[Access, ...]:
     """The accesses of one warp in any block, in the order of the code, with those that it never comes to."""
-    known = every_access(solution_of(code, ThreadBlock(block, warp), constants)) or {}
+    known = accesses_in_all_blocks(solution_of(code, ThreadBlock(block, warp), constants)) or {}
     return tuple(
         known.get((item.address, request.space), access_of(item, request, 0))
         for item in code

@@ -144,7 +144,7 @@ def of(*lines: str, block: Dim3 = BLOCK) -> tuple[KernelAddresses, LaneAddress]:
     """The addresses of some code, and the last one that ends it."""
     addresses = addresses_of(solution_of(lines_of(*lines), ThreadBlock(block), {}), frozenset({"global"}))
     assert addresses is not None
-    return addresses, list(addresses.of.values())[-1]
+    return addresses, list(addresses.by_request.values())[-1]
 
 
 @each_row(

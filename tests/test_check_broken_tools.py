@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuprof.errors import EnvironmentProblem, InputError
-from gpuprof.review import slices
+from gpuprof.review import batch
 from gpuprof.review.inputs import sources
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.sass.binary.cubin import CubinKernel
@@ -66,8 +66,8 @@ def test_one_that_hangs_is_asked_once_for_all_kernels_of_a_slice(
     asked = tmp_path / "asked"
     hangs = tool(tmp_path, f"echo x >> {asked}; exec sleep 100")
     monkeypatch.setattr(disassembling, "_PATIENCE_S", 0.5)
-    monkeypatch.setattr(slices, "disassembler_for", lambda _: hangs)
-    told = slices.reviewed_slice([unread(f"k{number}") for number in range(4)])
+    monkeypatch.setattr(batch, "disassembler_for", lambda _: hangs)
+    told = batch.reviewed_batch([unread(f"k{number}") for number in range(4)])
     assert asked.read_text() == "x\n"
     assert all(len(kernel.notes) == 1 for kernel in told)
 

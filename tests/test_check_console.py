@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from gpuprof.review.contract import Review
-from gpuprof.review.gate import judged
+from gpuprof.review.gate import gated_review
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.views.formats import formats_of
 from gpuprof.views.options import WriteOptions
@@ -49,7 +49,7 @@ def test_a_value_that_is_not_known_is_no_zero() -> None:
 def test_only_a_terminal_is_sent_to_the_option_for_checks_that_are_folded() -> None:
     kernels = [made.kernel(index, label=f"kernel_{index}") for index in range(5)]
     request = ReviewRequest(files=("new.cubin",))
-    review = judged(request, lambda _: made.review(*kernels), fail_on=["registers:8"])
+    review = gated_review(request, lambda _: made.review(*kernels), fail_on=["registers:8"])
     assert "… and 2 more checks: -v shows all" in shown(review)
     assert shown(review, verbose=True).count("registers:8") == 5
     for form in ("md", "html"):

@@ -15,7 +15,7 @@ from gpuprof.errors import UsageError
 from gpuprof.model.session import Finding
 from gpuprof.review import review as reviewing
 from gpuprof.review.contract import CodeAccess, Review, ReviewedKernel, SpillCount
-from gpuprof.review.gate import judged
+from gpuprof.review.gate import gated_review
 from gpuprof.review.inputs.request import ReviewRequest
 from gpuprof.review.limits import CodeLimit, code_limits
 from gpuprof.views.exports import sarif
@@ -48,7 +48,7 @@ def checks(
     answers = [made.review(side) for side in (new, base) if side is not None]
     files = ("old.cubin",) if base is not None else ()
     request = ReviewRequest(files=("new.cubin",))
-    gate = judged(request, lambda _: answers.pop(0), base=files, fail_on=limits, unclear=unclear).gate
+    gate = gated_review(request, lambda _: answers.pop(0), base=files, fail_on=limits, unclear=unclear).gate
     assert gate is not None
     return list(gate.checks), gate.exit_code
 
@@ -251,13 +251,13 @@ def test_rules_on_files_are_limits_for_the_files() -> None:
     lineless = made.finding("no-line-info", severity="info", place=None, places=())
     answer = made.review(kernel(), findings=(lineless,))
     request = ReviewRequest(files=("new.cubin",))
-    gate = judged(request, lambda _: answer, fail_on=["no-line-info", "no-sass-for-target"]).gate
+    gate = gated_review(request, lambda _: answer, fail_on=["no-line-info", "no-sass-for-target"]).gate
     assert gate is not None and (gate.exit_code, gate.ok) == (6, 1)
     assert [(check.limit, check.kernel, check.word) for check in gate.checks] == [("no-line-info", None, "regression")]
     # With a base it fails if that has line tables.
     sides = {("old.cubin",): answer, ("clean.cubin",): made.review(kernel()), request.files: answer}
     for base, code in (("old.cubin", 0), ("clean.cubin", 6)):
-        gate = judged(request, lambda asked: sides[asked.files], base=[base], fail_on=["no-line-info"]).gate
+        gate = gated_review(request, lambda asked: sides[asked.files], base=[base], fail_on=["no-line-info"]).gate
         assert gate is not None and gate.exit_code == code
     with pytest.raises(UsageError, match="files"):
         code_limits(["gemm=no-line-info"], has_base=False)
@@ -282,14 +282,14 @@ def test_architectures_are_told_apart() -> None:
     new = made.review(kernel(registers=80), replace(kernel(registers=81), id=1, target="sm_80"))
     old = made.review(kernel(), replace(kernel(), id=1, target="sm_80"))
     answers = [new, old]
-    review = judged(ReviewRequest(files=("new",)), lambda _: answers.pop(0), base=["old"], fail_on=["registers"])
+    review = gated_review(ReviewRequest(files=("new",)), lambda _: answers.pop(0), base=["old"], fail_on=["registers"])
     names = [case.name for case in review_report(review, WriteOptions()).cases]
     assert names == ["transpose_naive (sm_90): registers", "transpose_naive (sm_80): registers"]
 
 
 def test_launches_of_a_report_have_test_cases_of_their_own() -> None:
     launches = [replace(kernel(registers=80 + number), id=number, launch=number) for number in range(3)]
-    review = judged(ReviewRequest(files=("new",)), lambda _: made.review(*launches), fail_on=["registers:80"])
+    review = gated_review(ReviewRequest(files=("new",)), lambda _: made.review(*launches), fail_on=["registers:80"])
     names = [case.name for case in review_report(review, WriteOptions()).cases]
     assert len(set(names)) == 3 and all("transpose_naive" in name for name in names)
 
@@ -299,7 +299,7 @@ def test_only_what_is_about_code_is_missed_a_line() -> None:
     review = made.review(kernel(made.finding("low-occupancy", place=None, places=()), accesses=(lineless,)))
     missed = {}
     for limit in ("registers:8", "sectors:4", "low-occupancy"):
-        gated = judged(ReviewRequest(files=("new",)), lambda _: review, fail_on=[limit])
+        gated = gated_review(ReviewRequest(files=("new",)), lambda _: review, fail_on=[limit])
         missed[limit] = len(list(without_line_texts(review_report(gated, WriteOptions()))))
     assert missed == {"registers:8": 0, "sectors:4": 1, "low-occupancy": 0}
 
@@ -320,7 +320,7 @@ def test_limits_and_findings_become_problems_and_test_cases() -> None:
         replace(kernel(made.finding()), id=1, label="other", name="other", target="sm_80"),
     )
     request = ReviewRequest(files=("new.cubin",))
-    review = judged(request, lambda _: answer, fail_on=["transpose=uncoalesced-global", "spills"])
+    review = gated_review(request, lambda _: answer, fail_on=["transpose=uncoalesced-global", "spills"])
     report = review_report(review, WriteOptions())
     assert [(problem.rule, problem.level, problem.place is not None) for problem in report.problems] == [
         ("gate-regression", "error", True), ("uncoalesced-global", "warning", True), ("register-spills", "note", True),
@@ -340,7 +340,7 @@ def test_sarif_leads_to_the_reference_of_rules_on_code() -> None:
 
 def test_with_a_base_only_new_findings_are_problems() -> None:
     answers = [made.review(kernel(made.finding(), made.finding("x"))), made.review(kernel(made.finding()))]
-    review = judged(ReviewRequest(files=("new",)), lambda _: answers.pop(0), base=["old"])
+    review = gated_review(ReviewRequest(files=("new",)), lambda _: answers.pop(0), base=["old"])
     assert [problem.rule for problem in review_report(review, WriteOptions()).problems] == ["x"]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from gpuprof import check as gpuprof_check
 from gpuprof.errors import InputError
-from gpuprof.review import batches, slices
+from gpuprof.review import batch, parallel
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.inputs import sources as inputs
 from gpuprof.sass.tools import disassemble as disassembling
@@ -68,9 +68,9 @@ def test_code_that_no_nvdisasm_reads_has_what_its_file_says_and_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a report of a V100 where there is only the nvdisasm of CUDA 13."""
-    for module in (batches, slices, disassembling):
+    for module in (parallel, batch, disassembling):
         monkeypatch.setattr(module, "disassembler_for", lambda _: None)
-    monkeypatch.setattr(batches, "find_disassemblers", lambda: (Program(tmp_path, (13, 5)),))
+    monkeypatch.setattr(parallel, "find_disassemblers", lambda: (Program(tmp_path, (13, 5)),))
     done = check(tmp_path, "h100-transpose.ncu-rep", "--format", "json")
     assert done.returncode == 5
     kernels = json.loads(done.stdout)["kernels"]

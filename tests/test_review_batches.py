@@ -13,12 +13,12 @@ import pytest
 from msgspec import structs
 
 from gpuprof.errors import EnvironmentProblem
-from gpuprof.review import batches, slices
-from gpuprof.review.batches import disassemblers_for, reviewed_kernels
+from gpuprof.review import batch, parallel
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
-from gpuprof.review.reviewed import reviewed_kernel
+from gpuprof.review.kernel_review import reviewed_kernel
+from gpuprof.review.parallel import disassemblers_for, reviewed_kernels
 from gpuprof.sass.binary.cubin import CubinKernel, kernel_code
 from gpuprof.sass.tools import disassemble as disassembling
 from gpuprof.sass.tools.compile import compiler_for, target_options
@@ -92,7 +92,7 @@ def test_launches_of_the_same_code_are_reviewed_once(monkeypatch: pytest.MonkeyP
         asked.append(facts.kernel.launch)
         return reviewed_kernel(facts)
 
-    monkeypatch.setattr(slices, "reviewed_kernel", noted)
+    monkeypatch.setattr(batch, "reviewed_kernel", noted)
     (kernel,) = kernels(1)
     wider = replace(kernel, shape=KnownLaunch(block=(64, 1, 1)))
     launches = [replace(each, launch=number) for number, each in enumerate((kernel, kernel, wider, kernel))]
@@ -122,8 +122,8 @@ def code_for(target: str) -> CompiledKernel:
 
 
 def test_without_nvdisasm_nothing_is_reviewed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "find_disassemblers", lambda: ())
-    monkeypatch.setattr(batches, "disassembler_for", lambda _: None)
+    monkeypatch.setattr(parallel, "find_disassemblers", lambda: ())
+    monkeypatch.setattr(parallel, "disassembler_for", lambda _: None)
     with pytest.raises(EnvironmentProblem) as caught:
         disassemblers_for([code_for("sm_90")])
     assert "gpuprof-cli[check]" in (caught.value.hint or "")
@@ -135,13 +135,13 @@ def test_code_that_no_nvdisasm_here_reads_has_a_note_with_the_one_that_does(
     target: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools = (Disassembler(Path("nvdisasm"), (13, 3)),)
-    for module, name in ((batches, "find_disassemblers"), (disassembling, "find_disassemblers")):
+    for module, name in ((parallel, "find_disassemblers"), (disassembling, "find_disassemblers")):
         monkeypatch.setattr(module, name, lambda: tools)
     chosen = code_for(target)
     none, (note,) = disassemblers_for([chosen, chosen])
     assert none == ()
     assert target in note and hint in note
-    (told,) = slices.reviewed_slice([chosen])
+    (told,) = batch.reviewed_batch([chosen])
     assert len(told.notes) == 1
 
 

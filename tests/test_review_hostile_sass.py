@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprof.review import slices
+from gpuprof.review import batch
 from gpuprof.review.kernel import CompiledKernel, KnownLaunch
 from gpuprof.sass.binary.cubin import CubinKernel
 from gpuprof.sass.instruction import instruction_of
@@ -56,5 +56,5 @@ def test_no_instruction_ends_a_review(
     code = tuple(filter(None, (instruction_of(text, 16 * number) for number, text in texts)))
     binary, shape = CubinKernel(mangled="k", code=bytes(16 * len(lines))), KnownLaunch(block=block)
     kernel = CompiledKernel(name="k", target=target, origin="k", cubin=b"", kernel=binary, shape=shape, lines={})
-    told = slices._reviewed(kernel, code)
+    told = batch._reviewed(kernel, code)
     assert not [note for note in told.notes if "could not be read" in note]

@@ -11,8 +11,8 @@ from gpuprof.errors import InputError
 from gpuprof.hardware.device import RecordedDevice
 from gpuprof.model.recorded import DictMetrics, EmbeddedProgram, Launch, LaunchDetails, Metric, Report
 from gpuprof.read.ncu_rep import read_ncu_rep
+from gpuprof.review.batch import reviewed_batch
 from gpuprof.review.inputs import reports as inputs
-from gpuprof.review.slices import reviewed_slice
 from tests.conftest import OWN_REPORTS
 from tests.review_inputs import CACHE, modules
 
@@ -76,7 +76,7 @@ def test_launches_without_code_say_why_and_graphs_are_left_out(file: Path, monke
     assert [(kernel.launch, kernel.bare is None) for kernel in kernels] == [
         (0, False), (1, True), (3, False), (4, False), (5, True),
     ]  # fmt: skip
-    assert reviewed_slice([kernels[0]])[0].unreviewed == "the report embeds no code of it"
+    assert reviewed_batch([kernels[0]])[0].unreviewed == "the report embeds no code of it"
     (note,) = [note for module in listed for note in module.notes]
     assert "1 launch left out" in note
 
@@ -100,7 +100,7 @@ def test_launches_without_code_have_what_the_report_recorded_of_them(
     report = structs.replace(report_of(*launches), devices=(RecordedDevice(compute_capability="8.0"),))
     monkeypatch.setattr(inputs, "read_ncu_rep", lambda *_, **__: report)
     _, bare, absent = [kernel for module in modules(file) for kernel in module.kernels]
-    told = reviewed_slice([bare])[0]
+    told = reviewed_batch([bare])[0]
     assert (told.target, told.launch, bool(told.unreviewed)) == ("sm_80", 1, True)
     taken = told.resources
     assert (taken.registers, taken.static_shared_bytes, taken.dynamic_shared_bytes) == (40, 1024, 2048)
@@ -108,7 +108,7 @@ def test_launches_without_code_have_what_the_report_recorded_of_them(
     assert told.occupancy is not None
     assert (told.occupancy.blocks_per_sm, told.occupancy.fraction) == (12, 0.75)
     assert told.findings == ()
-    unknown = reviewed_slice([absent])[0]
+    unknown = reviewed_batch([absent])[0]
     assert (unknown.resources.static_shared_bytes, unknown.occupancy) == (None, None)
     assert "absent" in (unknown.unreviewed or "")
 

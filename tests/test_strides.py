@@ -60,7 +60,7 @@ def test_costs_are_those_of_the_formula_for_sectors() -> None:
     case = case_of(STRIDED)
     addresses = kernel_addresses(case)
     assert addresses is not None
-    item = next(item for item in addresses.of.values() if item.times)
+    item = next(item for item in addresses.by_request.values() if item.times)
     assert [str(part) for part in stride_arguments(case, item)] == ["2"]
     # 32 lanes of 4 B that lie 8 B, 16 B and 32 B apart span 8, 16 and 32 sectors of 32 B.
     assert [costs_of_values(item)[value] for value in (1, 2, 4, 8, 256)] == [4, 8, 16, 32, 32]
@@ -81,8 +81,8 @@ def test_a_loop_that_adds_the_same_in_all_lanes_keeps_their_distance() -> None:
     )
     addresses = addresses_of(solution_of(code, ThreadBlock((64, 1, 1)), {}))
     assert addresses is not None
-    item = addresses.of[0x30, "global"]
-    assert (item.known, item.stride, item.step, item.moves) == (True, 48, 8, True)
+    item = addresses.by_request[0x30, "global"]
+    assert (item.known, item.stride, item.step, item.changes_in_loop) == (True, 48, 8, True)
 
 
 _LINES = (
@@ -109,12 +109,12 @@ _LINES = (
 def test_any_code_is_followed_to_an_end(lines: list[tuple[str, tuple[int, int, int], int, int]]) -> None:
     code = sass(*(line.format(*names, p=flag, t=16 * (at % len(lines))) for line, names, flag, at in lines), "EXIT")
     addresses = addresses_of(solution_of(code, ThreadBlock((32, 2, 1)), {}))
-    assert addresses is None or all(len(item.apart) == 32 for item in addresses.of.values())
+    assert addresses is None or all(len(item.apart) == 32 for item in addresses.by_request.values())
 
 
 def test_a_long_chain_of_sums_is_followed_without_recursion() -> None:
     code = sass("S2R R2, SR_TID.X", *["IADD3 R2, R2, 0x1, RZ"] * 3000, "LDG.E R4, [R2.64]", "EXIT")
     addresses = addresses_of(solution_of(code, ThreadBlock((64, 1, 1)), {}))
     assert addresses is not None
-    (item,) = addresses.of.values()
+    (item,) = addresses.by_request.values()
     assert (item.stride, item.offset) == (1, 3000)

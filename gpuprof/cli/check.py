@@ -102,7 +102,7 @@ def command(files: tuple[str, ...], **options: Any) -> int:
     folder of Triton's cache, or a report (.ncu-rep), of which each launch is reviewed. No kernel is run. Exit code 6: a
     limit of --fail-on is exceeded; 7: one cannot be judged, with --unclear fail.
     """
-    from gpuprof.review.gate import judged
+    from gpuprof.review.gate import gated_review
     from gpuprof.review.options import request_of
 
     if options["kernel"] is not None and not options["kernel"].strip():
@@ -117,7 +117,7 @@ def command(files: tuple[str, ...], **options: Any) -> int:
     look = WriteOptions(options["top"], repository_root(), path_maps if request.keep_private else ())
     tell_of_typing(files)
     refused: list[GpuprofError] = []
-    review = judged(
+    review = gated_review(
         _in_time(replace(request, path_maps=path_maps)),
         partial(_reviewed, refused=refused),
         **{name: options[name] for name in ("base", "fail_on", "unclear")},

@@ -27,12 +27,12 @@ from gpuprof.review.contract import (
 _HASH = re.compile(r"[0-9a-f]{8,}")
 """nvcc puts hashes of the file's path and text into the names of static kernels."""
 _PLACE = re.compile(r" at (?:offset 0x[0-9a-f]{1,16}|[^:]{1,100}:[0-9]{1,9})")
-"""Lines and offsets in the reason why a cost is not known: they move from build to build."""
+"""Lines and offsets in the reasons for unknown costs: they differ between builds."""
 _LEAST_ALIKE = 0.8
 _SAME_FUNCTION = 0.3
-"""Kernels are the same if their instructions have this likeness by opcode; a common function counts as a part of it."""
+"""Kernels are paired if their likeness is at least `_LEAST_ALIKE`. An equal function name adds `_SAME_FUNCTION`."""
 _MOST_PAIRS = 40_000
-"""Most pairs of kernels whose instructions are compared."""
+"""Limit on the pairs of kernels whose instructions are compared."""
 _KEYS: tuple[tuple[BuildMatch, Callable[[ReviewedKernel], Hashable]], ...] = (
     ("exact", lambda kernel: (kernel.target, kernel.name)),
     ("renamed", lambda kernel: (kernel.target, unnumbered(_HASH.sub("", kernel.mangled))[0])),
@@ -49,12 +49,12 @@ class BuildPair:
 
     @cached_property
     def values(self) -> tuple[CodeChange, ...]:
-        """Return the values of the new side beside those of the base; none if it is gone."""
+        """Return the values of both builds; none if the kernel is gone."""
         return tuple(_values(self.base, self.new)) if self.new is not None else ()
 
 
 def build_pairs(base: Iterable[ReviewedKernel], new: Sequence[ReviewedKernel]) -> list[BuildPair]:
-    """Pair kernels of the same architecture: in the order of the new build, then those that are gone."""
+    """Pair kernels of the same architecture, in the order of the new build; kernels that are gone come last."""
     left = {kernel.id: kernel for kernel in base}
     pairs = {kernel.id: BuildPair("new", None, kernel) for kernel in new}
     for match, key in _KEYS:
@@ -74,7 +74,7 @@ def build_pairs(base: Iterable[ReviewedKernel], new: Sequence[ReviewedKernel]) -
 
 
 def _likeness(base: ReviewedKernel, new: ReviewedKernel) -> float:
-    """Return the instructions that both have by opcode ÷ those that either has; more for the same function."""
+    """Return the common instructions by opcode ÷ those of either kernel; more for an equal function name."""
     if base.target != new.target:
         return 0.0
     before, after = (Counter({item.opcode: item.count for item in side.opcodes}) for side in (base, new))
@@ -101,9 +101,9 @@ def build_change(pair: BuildPair) -> BuildChange:
 
 
 def added_findings(base: Iterable[Finding], new: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings of each rule beyond as many as the base has, guesses last.
+    """Yield the findings of each rule beyond the number that the base has, guesses last.
 
-    A guess of the base may not have been true: it makes up for guesses alone.
+    A guess in the base may have been wrong, so it offsets only guesses.
     """
     left = Counter((finding.rule, finding.confidence == "guess") for finding in base)
     for finding in sorted(new, key=lambda finding: finding.confidence == "guess"):
@@ -114,9 +114,9 @@ def added_findings(base: Iterable[Finding], new: Iterable[Finding]) -> Iterator[
 
 
 def _values(base: ReviewedKernel | None, new: ReviewedKernel) -> Iterator[CodeChange]:
-    """Yield the values of a kernel in both builds; of loops and accesses those that the base does not have.
+    """Yield the values of a kernel in both builds, and the loops and accesses that the base does not have.
 
-    Without a base they are those of the new build.
+    Without a base, yield all values, loops and accesses of the new build.
     """
     before = _kernel_values(base) if base is not None else {}
     for name, value in _kernel_values(new).items():
@@ -147,20 +147,20 @@ def _kernel_values(kernel: ReviewedKernel) -> dict[str, float | None]:
 
 
 class _Part(NamedTuple):
-    """A loop or an access as a change, as if the base had none, and why its cost is not known."""
+    """A loop or an access as an added change, and the reason if its cost is unknown."""
 
     change: CodeChange
     unknown: str = ""
 
     def anywhere(self) -> _Part:
-        """Return it without the places that move from build to build."""
+        """Return the part without lines and offsets, which differ between builds."""
         return _Part(replace(self.change, location=None), _PLACE.sub("", self.unknown))
 
 
 def _parts(loops: Iterable[CodeLoop], accesses: Iterable[CodeAccess]) -> list[_Part]:
-    """Return loops and accesses, equal ones of a line once: compilers unroll them.
+    """Return loops and accesses. Equal ones of one line are copies by loop unrolling, and are returned once.
 
-    Local memory is left out: its accesses are spills and arrays of the stack.
+    Local memory is left out: its accesses are spills and arrays on the stack.
     """
     parts = []
     for loop in loops:
@@ -186,9 +186,9 @@ def _line(item: CodeLoop | CodeAccess) -> SourceLine | None:
 
 
 def _first_copies(accesses: Iterable[CodeAccess]) -> list[CodeAccess]:
-    """Return of accesses of a line that differ in their beginning alone the cheapest.
+    """Return the cheapest of each group of accesses that differ only in their start address.
 
-    They are copies of an unrolled one: those that begin inside a sector take a sector more.
+    They are copies by loop unrolling; those that start inside a sector take one more sector.
     """
     copies = collected((_but_for_beginning(access), access) for access in accesses)
     return [min(same, key=lambda access: access.cost or 0.0) for same in copies]
@@ -201,7 +201,7 @@ def _but_for_beginning(access: CodeAccess) -> CodeAccess:
 
 
 def _part_changes(base: Sequence[_Part], new: Sequence[_Part]) -> Iterator[CodeChange]:
-    """Yield the parts of the new side that the base does not have, each with the next one that is left of its kind."""
+    """Yield the parts that only the new build has, each paired with the next unmatched part of its kind in the base."""
     same = Counter(part.anywhere() for part in base)
     keys = [part.anywhere() for part in new]
     left: defaultdict[str, list[CodeChange]] = defaultdict(list)

@@ -1,6 +1,6 @@
 """The result of a review: the JSON contract of `gpuprof check --format json`; its schema follows from the types.
 
-Bytes and counts, with the unit in the name. None means unknown; zero means none. Nothing here is a time.
+Names of fields have the unit. None means unknown; zero means none. There are no times.
 """
 
 from __future__ import annotations

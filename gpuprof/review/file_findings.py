@@ -20,12 +20,15 @@ def file_findings(
 ) -> tuple[Finding, ...]:
     """Return the findings of each file, folder or archive with their sentences.
 
-    A file is `refused` if it does not compile for an architecture, which is reported already.
+    `refused` files did not compile for an architecture, which is reported already: only the compiled ones are checked.
     """
     longest = sorted(request.files, key=len, reverse=True)
-    names = [next((file for file in longest if of.origin.startswith(file)), of.origin) for of in modules]
+    named_modules = []
+    for module in modules:
+        name = next((file for file in longest if module.origin.startswith(file)), module.origin)
+        named_modules.append((name, module))
     findings: list[Finding] = []
-    for file, of_file in by_key(zip(names, modules, strict=True)).items():
+    for file, of_file in by_key(named_modules).items():
         targets = request.targets
         if file in refused:
             targets = tuple(module.target for module in of_file)

@@ -26,7 +26,7 @@ from gpuprof.words.sentences import joined_by
 
 _WITHOUT_CODE = ("registers", "occupancy")
 _OF_BOTH = LIMITED.keys() - {"spills"}
-"""Limits that only a kernel with a base can exceed; findings and spills of a new one are new."""
+"""Limits that only a kernel in both builds can exceed. Findings and spills of a new kernel count as added."""
 _SOURCES = (".cu", ".cu.gz")
 _MOST_NAMED = 5
 
@@ -39,7 +39,7 @@ class _Result(NamedTuple):
     location: SourceLine | None = None
 
 
-def judged(
+def gated_review(
     request: ReviewRequest,
     review: Callable[[ReviewRequest], Review],
     *,
@@ -47,10 +47,10 @@ def judged(
     fail_on: Iterable[str] = (),
     unclear: str = "pass",
 ) -> Review:
-    """Return the review of a request, with what differs from the files of a base and with the gate of limits.
+    """Return the review of a request, with the changes against a base and the checks of limits.
 
-    Raises UsageError for what cannot be, before anything is read, and for a limit that names no kernel; and what
-    `review` raises for a file.
+    Raises UsageError for invalid options before any file is read, and for a limit that matches no kernel. Errors of
+    `review` pass through.
     """
     files = tuple(os.fspath(file) for file in base)
     refuse_files((*request.files, *files))
@@ -78,7 +78,7 @@ def judged(
 
 
 def _request_of_base(request: ReviewRequest, files: tuple[str, ...]) -> ReviewRequest:
-    """Return the request for the base; options of compilers are for sources alone."""
+    """Return the request for the base; compiler options are kept only if it has sources."""
     old = replaced(request, files=files)
     if any(file.lower().endswith(_SOURCES) for file in files):
         return old
@@ -95,16 +95,15 @@ def _fits(limit: CodeLimit, pair: BuildPair) -> bool:
 def _checks(
     limits: Iterable[CodeLimit], pairs: Sequence[BuildPair], fitting: Sequence[Sequence[CodeLimit]]
 ) -> Iterator[GateCheck]:
-    """Yield the checks of kernels of the new build by the limits that fit them, then limits that decided for none.
+    """Yield the checks of the kernels of the new build, then a check for each limit that applied to no kernel.
 
-    Raises UsageError for a limit on kernels that neither build has.
+    Raises UsageError for a limit whose pattern matches no kernel of either build.
     """
     decided = set()
     for pair, own in zip(pairs, fitting, strict=True):
         for limit in deciding(own):
-            if pair.new is not None and (
-                pair.base is not None or limit.quantity not in _OF_BOTH or not limit.of_change
-            ):
+            needs_base = limit.of_change and limit.quantity in _OF_BOTH
+            if pair.new is not None and (pair.base is not None or not needs_base):
                 decided.add(limit)
                 yield _check(limit, _results(limit, pair), pair.new.id)
     quantities = {limit.quantity for limit in decided}
@@ -113,14 +112,14 @@ def _checks(
             labels = [pair.new.label[:100] for pair in pairs if pair.new is not None]
             there = "; ".join(labels[:_MOST_NAMED])
             raise UsageError(f"{OPTION} {limit.text!r:.80} matches no kernel", f"there are: {there}")
-        # A limit for all kernels has decided for none if others of its quantity have for all.
+        # A limit for all kernels may apply to none because limits with a pattern, of its quantity, apply to all.
         if limit not in decided and (limit.pattern is not None or limit.quantity not in quantities):
             why = "no kernel is in both builds" if limit.of_change else "there is no kernel to check"
             yield _check(limit, [_Result("not-compared", why)])
 
 
 def _check(limit: CodeLimit, results: Iterable[_Result], kernel: int | None = None) -> GateCheck:
-    """Return the worst result of a limit, for a kernel or for the files; it is ok if there is none."""
+    """Return the check of a limit with its worst result, for a kernel or for the files; ok if there is no result."""
     worst = min(results, key=lambda result: ORDER.index(result.word), default=_Result("ok"))
     return GateCheck(
         limit=limit.text,
@@ -148,7 +147,7 @@ def _results(limit: CodeLimit, pair: BuildPair) -> Iterable[_Result]:
 
 
 def _of_findings(limit: CodeLimit, base: Iterable[Finding], new: Iterable[Finding]) -> Iterator[_Result]:
-    """Yield the findings that the base does not have; a guess is unclear."""
+    """Yield a result for each finding that the base does not have; a guess is unclear."""
     levels = SEVERITIES[: SEVERITIES.index(limit.level) + 1]
     sides = [[item for item in side if item.rule == limit.quantity and item.severity in levels] for side in (base, new)]
     for finding in added_findings(*sides):
@@ -175,7 +174,7 @@ def _word(limit: CodeLimit, value: CodeChange) -> GateWord:
 
 
 def _rise(limit: CodeLimit, value: CodeChange) -> float | None:
-    """Return the change for the worse; sectors and wavefronts count beyond what a wider access needs."""
+    """Return the change for the worse. Sectors and wavefronts that wider accesses need do not count."""
     base = 0.0 if value.added else value.base
     if base is None or value.new is None:
         return None

@@ -1,4 +1,4 @@
-"""A compiled kernel as it came out of a file, before it is disassembled, and how it is launched."""
+"""Compiled kernels and modules of input files, before they are disassembled, and how a kernel is launched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORD_BYTES = 4
 
 
 class ArgumentPart(NamedTuple):
-    """A number that a kernel is given: an argument, or a part of a structure, `offset` bytes from its start.
+    """A scalar argument, or a part of a structure argument `offset` bytes from its start.
 
     `path` follows the argument's name: ".stride" for a member, "+8" if members are not known, "" for all of it.
     """
@@ -44,7 +44,7 @@ class ArgumentPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownLaunch:
-    """How a kernel is launched, as far as that is known. `arguments` are by ordinal, `parts` are of structures."""
+    """The known launch configuration and arguments. `arguments` are by ordinal; `parts` are parts of structures."""
 
     block: Dim3 | None = None
     grid: Dim3 | None = None
@@ -55,11 +55,12 @@ class KnownLaunch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledKernel:
-    """One kernel for one target; of a report, one launch.
+    """One kernel for one target; from a report, one launch.
 
-    `lines` has the source place of instructions by offset if it was read elsewhere (a report); None: it is read
-    from the cubin. `argument_names` are by ordinal, `members` those of structures; `label` is the short name,
-    which `review.py` gives. `bare` says why there is no machine code if there is none.
+    - `lines` maps offsets of instructions to source lines that come from a report; None: read them from the cubin.
+    - `argument_names` are by ordinal; `members` are the members of structure arguments.
+    - `label` is the short name, which `review.py` sets.
+    - `bare` is the reason why there is no machine code, if there is none.
     """
 
     name: str
@@ -78,11 +79,11 @@ class CompiledKernel:
 
     @property
     def has_code(self) -> bool:
-        """Return whether there is machine code to be reviewed."""
+        """Return whether there is machine code to review."""
         return bool(self.kernel.code)
 
     def part_at(self, offset: int) -> ArgumentPart | None:
-        """Return the number at an offset from the first parameter: an argument, a member, or a word."""
+        """Return the part at an offset from the first parameter: a scalar argument, a member, or a word."""
         for parameter in self.kernel.parameters:
             inside = offset - parameter.offset
             if 0 <= inside < parameter.size_bytes:
@@ -104,7 +105,7 @@ class CompiledKernel:
         return dict(enumerate(self.argument_names)).get(parameter.ordinal)
 
     def given(self) -> Iterator[tuple[int, int, int]]:
-        """Yield the numbers that are known: offset from the first parameter, size in bytes and value."""
+        """Yield the known arguments: offset from the first parameter, size in bytes, value."""
         for parameter in self.kernel.parameters:
             value = self.shape.arguments.get(parameter.ordinal)
             if value is not None:
@@ -118,8 +119,8 @@ class CompiledKernel:
 class InputModule:
     """The device code of one file or member: its kernels, or none if it is PTX that nothing compiled.
 
-    `holds` counts its kernels, chosen or not; `kernels` are the chosen ones, and `names` those of which they were
-    chosen. `tools` made or unpacked it.
+    `kernels` are those that `--kernel` selects. `holds` is the number of all its kernels, and `names` are their names.
+    `tools` are the programs that compiled or unpacked it.
     """
 
     origin: str

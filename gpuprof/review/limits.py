@@ -1,4 +1,4 @@
-"""Limits of `gpuprof check --fail-on` as they are written: `registers:64`, `gemm=spills`, `uncoalesced-global:high`."""
+"""Parse the limits of `gpuprof check --fail-on`: `registers:64`, `gemm=spills`, `uncoalesced-global:high`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 class LimitedValue(NamedTuple):
-    """A value of a kernel that a limit can be about. `example` is an amount of the limit; empty: it takes none."""
+    """A value of a kernel that can be limited. `example` is an example amount; empty if the limit takes none."""
 
     name: str
     example: str = ""
@@ -39,15 +39,15 @@ LIMITED = {
     "instructions": LimitedValue("instructions", "5%", needs_base=True),
     "conflicts": LimitedValue("wavefronts-per-request", needs_base=True),
 }
-"""By the names of limits. Other limits are ids of rules."""
+"""Limited values by the name of the limit. All other limits are named by the id of a rule."""
 OF_FILES = frozenset(rule.id for rule in FILE_RULES)
-"""Limits that are about a file, not a kernel."""
+"""Limits on files, not kernels."""
 
 
 class CodeLimit(GateLimit, frozen=True):
-    """A limit of compiled kernels: the most of a value, the least of occupancy, or findings from a severity on.
+    """A limit on compiled kernels: a maximum, the minimum of occupancy, or findings from a severity on.
 
-    With a base it is `of_change`: `most` is the rise that is allowed; of occupancy the fall.
+    With a base, `of_change` is true and `most` is the allowed increase, or the allowed decrease of occupancy.
     """
 
     level: Severity = "info"

@@ -1,6 +1,6 @@
-"""The request of a review from options of the command line, or from arguments in Python.
+"""Make the request of a review from options of the command line, or from arguments in Python.
 
-Raises UsageError for values that cannot be, before any file is read but the database of a build.
+Invalid values raise UsageError before any input is read. Only the database of a build (--compile-commands) is read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OWN_OPTIONS = {
     **dict.fromkeys(("define-macro", "D"), "-D"),
     **dict.fromkeys(("include-path", "I"), "-I"),
 }
-"""Flags of compilers that have an option here."""
+"""Compiler flags that have an option of `gpuprof check`."""
 _FLAG = re.compile(r"--?(?P<name>[DI](?!$)|[A-Za-z][\w-]*)(?:=.*)?", re.DOTALL)
 _MACRO = re.compile(r"[A-Za-z_]\w*(\([^()=]*\))?(=.*)?", re.DOTALL)
 
@@ -67,7 +67,7 @@ def request_of(
     salvage: bool = False,
     keep_private: bool = False,
 ) -> ReviewRequest:
-    """Return the request; `refuse_files` refuses files that cannot be, together with those of a base."""
+    """Return the request. Call `refuse_files` to check the names of files, together with those of a base."""
     database = os.fspath(compile_commands) if compile_commands is not None else None
     if file is not None and database is None:
         raise UsageError(f"--file {file!r:.80} chooses from a database", "name one: --compile-commands FILE")
@@ -109,7 +109,7 @@ def refuse_files(files: Sequence[str]) -> None:
 
 
 def targets_of(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the architectures that are named, each once: "90", "9.0", "sm_90" are sm_90; a text may list several."""
+    """Return the named architectures, each once: "90", "9.0" and "sm_90" are sm_90. A text may list several."""
     return tuple(dict.fromkeys(_target(part.strip()) for text in texts for part in text.split(",")))
 
 

@@ -10,12 +10,12 @@ from gpuprof.model.labels import label_kernels
 from gpuprof.privacy.border import without_private
 from gpuprof.privacy.texts import clean_text
 from gpuprof.read.plain_file import known_as
-from gpuprof.review.batches import Progress, disassemblers_for, reviewed_kernels
 from gpuprof.review.contract import REVIEW_VERSION, Review, ReviewedModule, UnreviewedFile
 from gpuprof.review.file_findings import file_findings
 from gpuprof.review.inputs.modules import Refused, modules_of
 from gpuprof.review.inputs.request import READS, ReviewRequest
 from gpuprof.review.kernel import CompiledKernel, InputModule
+from gpuprof.review.parallel import Progress, disassemblers_for, reviewed_kernels
 
 
 def review(
@@ -24,10 +24,11 @@ def review(
     progress: Progress = lambda *_: None,
     refused: list[GpuprofError] | None = None,
 ) -> Review:
-    """Review the requested files; `progress` gets the bytes of code that are done, and of how many.
+    """Review the requested files.
 
-    Raises InputError and DamagedInput for files, EnvironmentProblem if a tool is missing: for the first file, or with
-    `refused`, which gets the errors of the others, if no file can be reviewed.
+    `progress` is called with the bytes of code that are done and their total. With `refused`, files that fail are left
+    out and their errors are appended to it. Raises InputError or DamagedInput for a file, and EnvironmentProblem if a
+    tool is missing; with `refused` only if no file can be reviewed.
     """
     left_out: list[Refused] = []
     modules = modules_of(request, left_out if refused is not None else None)
@@ -62,13 +63,13 @@ def review(
 
 
 def _read(request: ReviewRequest, modules: Iterable[InputModule], refused: Container[str]) -> tuple[str, ...]:
-    """Return the files that were read, if only for some of the architectures that they were to be compiled for."""
+    """Return the files that were read, also if they did not compile for all architectures."""
     compiled = {module.origin for module in modules}
     return tuple(name for name in map(known_as, request.files) if name in compiled or name not in refused)
 
 
 def _labelled(kernels: Sequence[CompiledKernel], request: ReviewRequest) -> list[CompiledKernel]:
-    """Give each kernel its short name, which is cut: made of a name without tokens unless those are to stay."""
+    """Give each kernel its short name. Private text is removed first, because a short name is cut."""
     names = [kernel.name if request.keep_private else clean_text(kernel.name) for kernel in kernels]
     labels = label_kernels(names)
     return [replace(kernel, label=label) for kernel, label in zip(kernels, labels, strict=True)]

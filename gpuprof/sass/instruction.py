@@ -52,10 +52,11 @@ def operation_of(opcode: str, operands: tuple[str, ...], predicate: str | None =
 
 
 class Instruction:
-    """One SASS instruction: an operation at an address. `operands` as nvdisasm prints them, destination first.
+    """One SASS instruction: an operation at an address.
 
-    `name` is the opcode without modifiers; `idle` means that it only fills an issue slot, as a NOP or predicated never
-    to run; `target` is the address that it may jump to, or None.
+    `operands` are as nvdisasm prints them, the destination first. `name` is the opcode without modifiers. An `idle`
+    instruction only fills an issue slot: a NOP, or one whose predicate is never true. `target` is the address that it
+    may jump to, or None.
     """
 
     __slots__ = ("address", "idle", "name", "opcode", "operands", "operation", "predicate", "target")
@@ -83,18 +84,18 @@ class Instruction:
         return f"{guard}{self.opcode} {', '.join(self.operands)}".rstrip()
 
     def is_a(self, opcode: str) -> bool:
-        """Return whether the opcode begins with these dotted words; with a `$` at the end, whether it is this."""
+        """Return whether the opcode begins with these dotted words; with a `$` at the end, whether it equals them."""
         if opcode.endswith("$"):
             return self.opcode == opcode[:-1]
         return self.opcode == opcode or self.opcode.startswith(opcode + ".")
 
     @property
-    def asks_warp(self) -> bool:
-        """Return whether it jumps if the lanes of the warp have diverged (BRA.DIV), or if they have not (BRA.CONV)."""
+    def branches_on_divergence(self) -> bool:
+        """Return whether the branch is taken if lanes have diverged (BRA.DIV), or if they have not (BRA.CONV)."""
         return self.is_a("BRA.DIV") or self.is_a("BRA.CONV")
 
     def moved(self, distance: int) -> Instruction:
-        """Return the instruction with its address, and that which it jumps to, moved."""
+        """Return the instruction with its address and its jump target moved by some bytes."""
         operation = self.operation
         if self.target is not None:
             operands = (*self.operands[:-1], hex(self.target + distance))
@@ -103,7 +104,7 @@ class Instruction:
 
 
 def once_for_each_operation(function: Callable[[Instruction], _Answer]) -> Callable[[Instruction], _Answer]:
-    """Let a function of an instruction be worked out once for instructions that differ by their address alone."""
+    """Cache a function of an instruction; instructions that differ in their address alone share a result."""
 
     @lru_cache(maxsize=1 << 16)
     def answer(operation: Operation) -> _Answer:
@@ -123,7 +124,7 @@ def _address_in(operand: str) -> int | None:
 
 
 def with_addresses_moved(operation: Operation, base: int, distance: int) -> Operation:
-    """Return an operation with the addresses that it names moved, of code that was read at a base of 2^40 or more."""
+    """Return an operation with its code addresses moved. The code was disassembled at a base of 2^40 or more."""
     operands = []
     for operand in operation.operands:
         address = _address_in(operand)
@@ -135,7 +136,7 @@ def with_addresses_moved(operation: Operation, base: int, distance: int) -> Oper
 
 
 def names_address(operation: Operation, base: int) -> bool:
-    """Return whether an operand is an address of code at this base: one of it, or not far before it."""
+    """Return whether an operand is a code address: at or after this base, or not far before it."""
     return operation.name in _NAME_ADDRESSES and with_addresses_moved(operation, base, 1) is not operation
 
 
@@ -153,7 +154,7 @@ def instruction_of(sass: str, address: int = 0) -> Instruction | None:
 
 @lru_cache(maxsize=1 << 15)
 def _operation(sass: str) -> Operation | None:
-    """Take an instruction apart; code repeats itself."""
+    """Parse an instruction; results are cached, because code repeats itself."""
     match = _TEXT.fullmatch(sass.partition(";")[0].strip())
     if match is None:
         return None

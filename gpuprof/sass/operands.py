@@ -1,6 +1,6 @@
-"""The operands of an instruction: which registers and predicates it reads and writes, and the terms of addresses.
+"""The operands of an instruction: the registers and predicates that it reads and writes, and the terms of addresses.
 
-Rather too many registers are written than too few: of an opcode that is not known, all from the first that it names.
+If in doubt, more registers count as written: an unknown opcode writes all from its destination on.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ _MATRIX = re.compile(r"[BDHIOQ]MMA")
 _OF_WARPGROUP = re.compile(r"[BHIQ]GMMA\.(?:\w+\.)*64x(\d{1,3})x\d{1,3}\b")
 """wgmma: 64 rows of so many columns, of 4 bytes at most, over the 128 threads of a warpgroup (PTX ISA, wgmma)."""
 _CONVERSIONS = {"F2I": {"S64", "U64"}, "I2F": {"F64"}, "I2I": {"S64", "U64"}}
-"""The types of two registers that a conversion can give."""
+"""The result types of conversions that take two registers."""
 _WRITE_ONE = {"MUFU", "SHF", "USHF"}
-"""SHF.L.U64.HI shifts two registers, and writes one of them; MUFU.RCP64H gives the upper word alone."""
+"""SHF.L.U64.HI shifts two registers and writes one of them. MUFU.RCP64H writes the upper word alone."""
 _WRITE_TWO = {"DADD", "DFMA", "DMNMX", "DMUL", "FADD2", "FFMA2", "FMUL2", "LEPC"}
 _READS_TWO = re.compile(r"(?!U?SHF|MUFU|F2F\.F64|I2F\.F64(?!\.[SU]64)).*64|D")
 _WIDE_ADDEND = re.compile(r"U?IMAD\..*(?:WIDE|HI)")
 _WRITTEN_KINDS = re.compile(r"P{0,2}RP{0,2}|P?")
-"""Perhaps predicates, then a register, then the predicates of carries; R: a register, P: a predicate."""
+"""Destinations: up to two predicates, a register (R), up to two predicates of carries; or one predicate (P)."""
 _WRITTEN_BY = {
     **dict.fromkeys(("DSETP", "FCHK", "FSETP", "HSETP2", "ISETP", "PLOP3"), re.compile("P{0,2}")),
     **dict.fromkeys(("VOTE", "VOTEU"), re.compile("RP|P?")),
 }
 _COUNTS = {"R": 255, "UR": 255, "P": 7, "UP": 7}
 _KEPT = 1 << 16
-"""Operands that were read once need not be read again: code repeats itself."""
+"""Size of caches of parsed operands: code repeats itself."""
 
 
 # Written and read
@@ -88,7 +88,7 @@ def sources(instruction: Instruction) -> tuple[str, ...]:
 
 @once_for_each_operation
 def registers_read(instruction: Instruction) -> tuple[str, ...]:
-    """Return the registers and predicates that are read, of wide values all; those of the guard are left out."""
+    """Return the registers and predicates that are read, without the guard; all registers of wide values."""
     read = sources(instruction)
     names: dict[str, None] = {}
     for operand in read:
@@ -117,12 +117,12 @@ def _destinations(instruction: Instruction) -> Sequence[str]:
 
 
 def _leading(instruction: Instruction) -> Sequence[str]:
-    """Return the first operands as far as they are registers and predicates, of which at most three are written."""
+    """Return the registers and predicates among the first three operands, up to the first operand of another kind."""
     return tuple(takewhile(_REGISTER_OR_PREDICATE.fullmatch, instruction.operands[:3]))
 
 
 def _registers_written(instruction: Instruction) -> int | None:
-    """Return how many registers an instruction writes from the first of a destination; None if its opcode is unknown.
+    """Return how many registers each destination of an instruction has; None if its opcode is unknown.
 
     mma.sync: 16 rows of 8 columns of 4 bytes at most over 32 lanes; FP64 has 8 bytes, and Volta's HMMA.884 a tile for
     each quarter of the warp (PTX ISA, mma).
@@ -143,7 +143,7 @@ def _registers_written(instruction: Instruction) -> int | None:
 
 
 def _writes_two(instruction: Instruction) -> bool:
-    """Return whether a result may be of two registers; a conversion names its type first, or leaves it out.
+    """Return whether a result may take two registers. A conversion names its result type first, or leaves it out.
 
     F2F.F32.F64 and F2I.F64.TRUNC give one, I2F.F64 and F2I.U64 two.
     """
@@ -158,7 +158,7 @@ def _writes_two(instruction: Instruction) -> bool:
 
 
 def _words_read(instruction: Instruction, operand: str, *, is_addend: bool) -> int:
-    """Return how many registers are read from the first that an operand names, at most."""
+    """Return the most registers that are read, from the one that an operand names on."""
     moved = registers_moved(instruction)
     if moved is not None:
         return moved if "[" not in operand else 1
@@ -168,7 +168,7 @@ def _words_read(instruction: Instruction, operand: str, *, is_addend: bool) -> i
 
 
 def _from(operand: str, count: int) -> list[str]:
-    """Return so many registers from the one that an operand is; a predicate as it is; nothing of other operands."""
+    """Return `count` registers from an operand on; a predicate alone; nothing for other operands."""
     kind, first = numbered(operand)
     last = first + (1 if kind.endswith("P") else count)
     return [f"{kind}{number}" for number in range(first, min(last, _COUNTS.get(kind, 0)))]

@@ -40,7 +40,7 @@ _ROW_BYTES = 16
 
 
 class LaneRequest(Struct, frozen=True):
-    """One side of a memory instruction. `lanes`: those whose addresses count, a bit for each; 0: not known."""
+    """One side of a memory instruction. `lanes` is the mask of lanes whose addresses count; 0 if unknown."""
 
     space: Space
     kind: RequestKind
@@ -50,12 +50,12 @@ class LaneRequest(Struct, frozen=True):
 
     @property
     def wide(self) -> bool:
-        """Return whether the address is of two words."""
+        """Return whether the address takes two registers."""
         return self.space in {"global", "generic"}
 
 
 def requests(instruction: Instruction) -> tuple[LaneRequest, ...]:
-    """Return what a memory instruction asks for; nothing for others, and for those that never run."""
+    """Return the requests of a memory instruction; none for other instructions and for those that never run."""
     return _requests(instruction) if instruction.name in _REQUESTS else ()
 
 
@@ -70,7 +70,7 @@ def _requests(instruction: Instruction) -> tuple[LaneRequest, ...]:
 
 
 def width_bytes(instruction: Instruction) -> int:
-    """Return how many bytes each lane moves; LDSM and STSM: how long the row is that a lane points to."""
+    """Return the bytes that each lane moves. For LDSM and STSM, return the bytes of the row at a lane's address."""
     if instruction.name in _MATRIX_NAMES:
         return _ROW_BYTES
     for part in instruction.opcode.split("."):
@@ -83,7 +83,7 @@ def width_bytes(instruction: Instruction) -> int:
 
 
 def registers_moved(instruction: Instruction) -> int | None:
-    """Return how many registers a memory instruction moves for each that it names, at most; None for other ones.
+    """Return the most registers that a memory instruction moves per data operand; None for other instructions.
 
     32 bytes are in two groups of four.
     """
@@ -95,11 +95,11 @@ def registers_moved(instruction: Instruction) -> int | None:
 
 
 def _lanes(instruction: Instruction) -> int:
-    """Return the lanes that count: the first eight point to the rows of the first matrix, and so on (PTX, ldmatrix)."""
+    """Return the mask of lanes whose addresses count: eight for each matrix of LDSM and STSM (PTX ISA, ldmatrix)."""
     return (1 << (8 * _matrices(instruction) if instruction.name in _MATRIX_NAMES else LANES)) - 1
 
 
 def _matrices(instruction: Instruction) -> int:
-    """Return how many matrices LDSM or STSM moves; 0: its form is not known."""
+    """Return how many matrices LDSM or STSM moves; 0 if its form is unknown."""
     match = _MATRICES.fullmatch(instruction.opcode)
     return int(match[1] or "1") if match else 0

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.code_against_counters import main
 from gpuprof.read.ncu_rep import read_ncu_rep
-from gpuprof.review.batches import reviewed_kernels
-from gpuprof.review.slices import reviewed_slice
+from gpuprof.review.batch import reviewed_batch
+from gpuprof.review.parallel import reviewed_kernels
 from gpuprof.sass.binary.cubin import read_cubin
 from gpuprof.sass.binary.line_table import line_tables
 from gpuprof.sass.instruction import instruction_of
@@ -114,7 +114,7 @@ def test_lines_of_a_launch_are_those_that_the_report_names() -> None:
     """For inlined functions, ncu and `gpuprof show` name the calling line; for a file it is the innermost line."""
     path = report("cutlass-384.ncu-rep")
     ((kernel,),) = [module.kernels for module in modules(path, kernel="B2bGemm")]
-    ((of_launch,), (of_file,)) = [reviewed_slice([item]) for item in (kernel, replace(kernel, launch=None))]
+    ((of_launch,), (of_file,)) = [reviewed_batch([item]) for item in (kernel, replace(kernel, launch=None))]
     recorded = read_ncu_rep(path).launches[kernel.launch or 0].details.instructions()
     outer = {16 * index: (entry.file, entry.line) for index, entry in enumerate(recorded)}
     inner = line_tables(kernel.cubin, innermost=True)[kernel.kernel.mangled]

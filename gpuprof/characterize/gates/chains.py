@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import named, sources
-from gpuprof.sass.straight_code import writers_of
+from gpuprof.sass.straight_line import writers_of
 
 _MOVES = {"MOV", "UMOV", "IMAD", "HFMA2", "CS2R"}
 _ZERO = re.compile(r"[-|~!]*(?:U?RZ|SRZ|0|0x0)(?:\.\w+)?\|?")

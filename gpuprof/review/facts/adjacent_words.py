@@ -10,7 +10,7 @@ from gpuprof.sass.dataflow.addresses import LaneAddress
 from gpuprof.sass.patterns.lane_shapes import WIDE_BYTES
 
 _MANY = 4
-"""So many words contain an aligned pair wherever they begin; two may be the ends of a row (at[i], at[i + 1])."""
+"""So many words contain an aligned pair wherever they start. Two may be the ends of a row (at[i], at[i + 1])."""
 
 AdjacentWords = Sequence[LaneAddress]
 """Accesses of adjacent words by one thread, in the order of their addresses."""

@@ -1,4 +1,4 @@
-"""Global accesses whose lanes are as far apart as arguments say, and what a request costs by their value."""
+"""Global accesses whose stride depends on arguments, and the cost of a request by their value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpuprof.units import SECTOR_BYTES
 class ArgumentAccess(NamedTuple):
     """An access whose stride has an argument, or a product of arguments, as a factor.
 
-    `sectors`: those of a request, by the value of this factor. `needed`: those with adjacent lanes.
+    `sectors` maps values of this factor to the sectors of a request. `needed` are the sectors with adjacent lanes.
     """
 
     access: CodeAccess
@@ -39,7 +39,7 @@ class ArgumentAccess(NamedTuple):
 
     @property
     def large_from(self) -> int:
-        """Return the value from which a request takes as many sectors as with the largest."""
+        """Return the least value from which on a request takes the most sectors."""
         smaller = [value for value, sectors in self.sectors.items() if sectors != self.if_large]
         return min(value for value in self.sectors if value > max(smaller, default=0))
 
@@ -50,7 +50,7 @@ class ArgumentAccess(NamedTuple):
 
     @property
     def most_extra(self) -> float:
-        """Return the most sectors beyond those needed; 0 if lanes that share words explain them."""
+        """Return the most excess sectors; 0 if lanes that share words explain them."""
         worst = max(self.sectors, key=lambda value: self.sectors[value])
         most = self.sectors[worst]
         lanes = self.item.lanes(worst)
@@ -66,7 +66,7 @@ def argument_accesses(facts: CodeFacts) -> Iterator[ArgumentAccess]:
     if addresses is None:
         return
     for access in unknown:
-        item = addresses.of.get((access.offset, "global"))
+        item = addresses.by_request.get((access.offset, "global"))
         arguments = stride_arguments(facts, item) if item is not None else ()
         sectors = costs_of_values(item) if item is not None and arguments else {}
         if item is not None and sectors:

@@ -11,7 +11,7 @@ from gpuprof.sass.instruction import JUMPS, Instruction
 from gpuprof.sass.operands import LANE_BY_LANE
 
 _OF_ALL_THREADS = ("0x0",)
-"""The operands of __syncthreads: barrier 0, without a number of threads."""
+"""The operands of __syncthreads: barrier 0, no number of threads."""
 _INDEX = ("SR_TID", "SR_LANE", "SR_EQMASK", "SR_LTMASK", "SR_LEMASK", "SR_GTMASK", "SR_GEMASK", "SR_VIRTID")
 _OF_EACH_LANE = ("ATOM", "SHFL")
 _OF_WARP = ("U", "R2UR", "S2UR", "VOTE", "REDUX", "CREDUX")
@@ -44,7 +44,7 @@ def conditional_barriers(facts: CodeFacts) -> Mapping[int, Instruction]:
 
 
 def _regions(facts: CodeFacts, barriers: Sequence[int]) -> Iterator[range]:
-    """Yield the offsets behind each BSSY with a barrier, up to the end of its code."""
+    """Yield the range from each BSSY to its target, if a barrier is in it."""
     for item in facts.named("BSSY"):
         if item.target is not None and bisect_left(barriers, item.address) < bisect_left(barriers, item.target):
             yield range(item.address + 1, item.target)
@@ -59,13 +59,13 @@ def _skipped(branch: Instruction, barriers: Sequence[Instruction]) -> Sequence[I
 
 
 def _compares_index(definitions: Definitions, barrier: Instruction) -> bool:
-    """Return whether a barrier's predicate follows lane by lane from the thread's index."""
+    """Return whether a barrier's predicate is computed lane by lane from the thread index."""
     origins = definitions.origins(barrier, lambda item: item.name in LANE_BY_LANE)
     return any(map(_reads_index, origins))
 
 
 def _differs(definitions: Definitions, branch: Instruction) -> bool:
-    """Return whether the condition of a branch may differ between threads: by their index, or by loaded data."""
+    """Return whether a branch may differ between threads: it depends on their index, on an atomic or on a shuffle."""
     origins = definitions.origins(branch, lambda item: not item.name.startswith(_OF_WARP))
     return any(_reads_index(origin) or origin.name.startswith(_OF_EACH_LANE) for origin in origins)
 

@@ -1,4 +1,4 @@
-"""The facts of one kernel that rules read, each derived from its code once."""
+"""The facts of one kernel that rules read, each computed from its code once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpuprof.model.session import Location
 from gpuprof.review.code import KernelCode
 from gpuprof.review.contract import CodeAccess, CodeLoop, CodeOccupancy, KernelResources
 from gpuprof.review.facts.excess_sectors import ExcessAccess, excess_accesses, has_excess
+from gpuprof.review.facts.long_operations import LongOperation, operations
 from gpuprof.review.facts.loops import innermost_loops, loops_of
 from gpuprof.review.facts.memory import accesses_of
 from gpuprof.review.facts.resources import occupancy_of, resources_of
-from gpuprof.review.facts.sequences import LongOperation, operations
 from gpuprof.review.facts.solutions import block_of
 from gpuprof.review.facts.strides import kernel_addresses
 from gpuprof.sass.dataflow.addresses import KernelAddresses
@@ -35,7 +35,7 @@ class CodeFacts(KernelCode):
 
     @cached_property
     def innermost(self) -> Mapping[int, int]:
-        """Return the id of the innermost loop around each instruction, by offset; none for those outside."""
+        """Map offsets of instructions in loops to the id of the innermost loop."""
         return innermost_loops(self)
 
     @cached_property
@@ -45,12 +45,12 @@ class CodeFacts(KernelCode):
 
     @cached_property
     def addresses(self) -> KernelAddresses | None:
-        """Return the formulas of its addresses; None if its jumps are not known, or it is too long."""
+        """Return its addresses as sums of terms; None if a jump target is unknown, or the kernel is too long."""
         return kernel_addresses(self)
 
     @cached_property
     def excess(self) -> Mapping[int, ExcessAccess]:
-        """Return the global accesses whose shape explains their excess sectors, by their offset."""
+        """Return the global accesses whose shape explains their excess sectors, by offset."""
         if not any(map(has_excess, self.accesses)) or self.addresses is None:
             return {}
         return excess_accesses(self.accesses, self.addresses)
@@ -68,12 +68,12 @@ class CodeFacts(KernelCode):
 
     @cached_property
     def operations(self) -> tuple[LongOperation, ...]:
-        """Return the divisions, roots and slow functions that instructions were written for."""
+        """Return the divisions, square roots and slow functions that its instructions compute."""
         return operations(self)
 
     @property
     def own_arrays(self) -> Sequence[Instruction]:
-        """Return its accesses of arrays, without those of sines, cosines and tangents of large arguments."""
+        """Return its accesses to local arrays, except those of sines, cosines and tangents of large arguments."""
         arrays = self.local_memory.arrays
         library = [*self.library, *(operation.slow_code for operation in self.operations)] if arrays else []
         return [access for access in arrays if not any(access.address in span for span in library)]
@@ -85,22 +85,22 @@ class CodeFacts(KernelCode):
 
     @property
     def threads_per_block(self) -> int | None:
-        """Return the threads of a block as launched, or as the code requires."""
+        """Return the threads of a block as launched, or as the kernel requires."""
         block = block_of(self)
         return math.prod(block) if block is not None else None
 
     def depth(self, offset: int) -> int:
-        """Return how many loops are around an instruction."""
+        """Return the loop depth of an instruction."""
         loop = self.innermost.get(offset)
         return self.loops[loop].depth if loop is not None else 0
 
     def place(self, instruction: Instruction) -> Location:
-        """Return the place of an instruction."""
+        """Return the location of an instruction."""
         file, line = self.lines.get(instruction.address, (None, None))
         offset = instruction.address
         return Location(file=file, line=line, pc=offset, sass=str(instruction), loops=self.depth(offset))
 
     def places(self, instructions: Iterable[Instruction]) -> tuple[tuple[Location, ...], int]:
-        """Return the first places of these instructions, those deepest in loops first, and how many are left out."""
+        """Return the locations of these instructions, the deepest in loops first, and how many were left out."""
         ranked = sorted(instructions, key=lambda item: (-self.depth(item.address), item.address))
         return tuple(map(self.place, ranked[:_MOST_PLACES])), max(0, len(ranked) - _MOST_PLACES)

@@ -1,4 +1,4 @@
-"""Operations of many instructions that are a notable part of a loop, or of a kernel outside of its loops."""
+"""Operations of many instructions that are a notable share of a loop, or of the kernel outside of loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuprof.diagnose.thresholds import Threshold, context, percent
 from gpuprof.model.findings import Cases
 from gpuprof.model.session import Finding
 from gpuprof.review.facts.code_facts import CodeFacts
-from gpuprof.review.facts.sequences import LongOperation
+from gpuprof.review.facts.long_operations import LongOperation
 from gpuprof.review.rules.rule import code_finding
 from gpuprof.sass.instruction import Instruction
 
@@ -23,7 +23,7 @@ IN_KERNEL = percent("operations-in-kernel", 33.0)
 
 @dataclass(frozen=True, eq=False)
 class CostlyOperations:
-    """Operations of some kinds, and the share of the instructions that they are by loop; None: outside of loops."""
+    """Operations of some kinds, and their share of the instructions of each loop; None: outside of loops."""
 
     facts: CodeFacts
     operations: Sequence[LongOperation]
@@ -31,22 +31,22 @@ class CostlyOperations:
 
     @property
     def slow(self) -> int:
-        """The instructions of the longest slow path."""
+        """Return the number of instructions of the longest slow path."""
         return max(operation.slow for operation in self.operations)
 
     @cached_property
     def in_loops(self) -> int:
-        """The number of results that are computed in loops."""
+        """Return the number of results that are computed in loops."""
         return sum(item.times for item in self.operations if self.facts.depth(_place(self.facts, item).address))
 
     @cached_property
     def total(self) -> int:
-        """The number of results."""
+        """Return the number of results."""
         return sum(operation.times for operation in self.operations)
 
     @property
     def location(self) -> str:
-        """The case of a headline for their place."""
+        """Return the wording case of a headline for their place."""
         if not self.in_loops:
             return "shared/outside-loops"
         return "shared/in-loops" if self.in_loops == self.total else "shared/partly-in-loops"
@@ -70,7 +70,7 @@ class CostlyOperations:
 
 
 def costly_operations(facts: CodeFacts, kinds: Iterable[str]) -> CostlyOperations | None:
-    """Return the operations of these kinds in the loops, or outside of loops, that they are a notable part of."""
+    """Return the operations of these kinds that are a notable share of a loop, or of the code outside of loops."""
     found = [operation for operation in facts.operations if operation.kind in kinds]
     shares = _shares(facts, found)
     notable = {loop: share for loop, share in shares.items() if _threshold(loop).is_reached(share)}
@@ -93,12 +93,12 @@ def _shares(facts: CodeFacts, operations: Iterable[LongOperation]) -> Mapping[in
 
 
 def _loops(facts: CodeFacts, operation: LongOperation) -> list[int | None]:
-    """Return the loop of each part: the reciprocal of a divisor that does not change can lie before the loop."""
+    """Return the innermost loop of each part: the reciprocal of an invariant divisor may be before the loop."""
     return [facts.innermost.get(address) for address in operation.parts]
 
 
 def _place(facts: CodeFacts, operation: LongOperation) -> Instruction:
-    """Return the first product with the reciprocal of an operation if that is deeper in loops, else its sign."""
+    """Return the first product with the reciprocal of an operation if that is deeper in loops, else its marker."""
     place = operation.at
     for address in operation.parts:
         if facts.at[address].is_a("IMAD.HI") and facts.depth(address) > facts.depth(place.address):

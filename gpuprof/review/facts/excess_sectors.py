@@ -1,4 +1,4 @@
-"""Accesses to global memory that move more sectors than their lanes need, and how their lanes lie."""
+"""Global accesses that move more sectors than their lanes need, with the shape that explains it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuprof.units import SECTOR_BYTES
 
 _WORD_BYTES = 4
 _NEIGHBOUR_BYTES = 4 * 32 * 16
-"""Rows of one array that start inside a sector, at most this far from each other, are the taps of a stencil."""
+"""Loads of one array at most this far apart are taken for the taps of a stencil."""
 
 
 class ExcessAccess(NamedTuple):
@@ -28,7 +28,7 @@ class ExcessAccess(NamedTuple):
 
 
 def is_global(access: CodeAccess) -> bool:
-    """Return whether it is a load or store of global memory."""
+    """Return whether an access is a load or store of global memory."""
     return access.space == "global" and access.kind != "atomic"
 
 
@@ -40,21 +40,22 @@ def extra_sectors(access: CodeAccess) -> float:
 
 
 def shares_words(access: CodeAccess, lanes: Sequence[int], sectors: float) -> bool:
-    """Return whether lanes access the same words, in no more sectors than 32 adjacent words take.
+    """Return whether lanes share words, so that a request touches no more sectors than one of 32 adjacent words.
 
-    A warp of 16 × 2 threads that reads one word in each of two rows touches two sectors; 32 adjacent words are in four.
+    For example, a warp of 16 × 2 threads whose rows each read one word touches two sectors; 32 adjacent words are in
+    four.
     """
     return len(set(lanes)) < LANES and sectors <= LANES * max(_WORD_BYTES, access.width_bytes) / SECTOR_BYTES
 
 
 def has_excess(access: CodeAccess) -> bool:
-    """Return whether it is known that a request moves more sectors than it needs."""
+    """Return whether a request is known to move more sectors than it needs."""
     return is_global(access) and extra_sectors(access) >= MORE_SECTORS.value
 
 
 def excess_accesses(accesses: Iterable[CodeAccess], addresses: KernelAddresses) -> Mapping[int, ExcessAccess]:
     """Return the accesses whose shape explains their excess sectors, by their offset."""
-    items = {offset: item for (offset, space), item in addresses.of.items() if space == "global"}
+    items = {offset: item for (offset, space), item in addresses.by_request.items() if space == "global"}
     shapes = shapes_of(addresses, {})
     structures = {items[at].base for at, shape in shapes.items() if shape.name == "structure" and at in items}
     found = {}
@@ -63,7 +64,7 @@ def excess_accesses(accesses: Iterable[CodeAccess], addresses: KernelAddresses) 
         shape = shapes.get(access.offset)
         if item is None or shape is None or not _is_cause(access, shape, item, items.values()):
             continue
-        # Members of a structure, of which some lie alone.
+        # A member without neighbours, of a structure whose other members have some.
         name = "structure" if shape.name == "stride" and item.base in structures else shape.name
         apart = shape.apart if access.lane_stride_bytes is None else access.lane_stride_bytes
         found[access.offset] = ExcessAccess(access, replace(shape, name=name, apart=apart))
@@ -71,7 +72,7 @@ def excess_accesses(accesses: Iterable[CodeAccess], addresses: KernelAddresses) 
 
 
 def _is_cause(access: CodeAccess, shape: LaneShape, item: LaneAddress, others: Iterable[LaneAddress]) -> bool:
-    """Return whether a shape causes the excess: not rows inside a sector, nor lanes that share words."""
+    """Return whether a shape causes the excess; taps of a stencil and lanes that share words do not."""
     if shape.name == "misaligned" and _is_tap(item, others):
         return False
     if item.known and shares_words(access, item.apart, access.sectors_per_request or 0.0):
@@ -80,7 +81,7 @@ def _is_cause(access: CodeAccess, shape: LaneShape, item: LaneAddress, others: I
 
 
 def _is_tap(item: LaneAddress, others: Iterable[LaneAddress]) -> bool:
-    """Return whether another load has the same base, a little further."""
+    """Return whether another load has the same base and a near offset."""
     if item.request.kind != "load":
         return False
     for other in others:

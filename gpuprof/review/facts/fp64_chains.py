@@ -1,6 +1,6 @@
-"""FP64 instructions that are connected by their results, and the values that they begin and end with.
+"""Chains of FP64 instructions that are connected by their results, with the conversions around them.
 
-A literal without f, such as 0.1, makes a chain whose values begin and end as FP32.
+A literal without f, such as 0.1, makes a chain whose inputs are widened from FP32 and whose results are narrowed to it.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Fp64Chain(NamedTuple):
 
 
 def chains_between_fp32(facts: CodeFacts) -> Sequence[Fp64Chain]:
-    """Return the chains whose values are widened from FP32, and narrowed or compared in the end.
+    """Return the chains whose inputs are widened from FP32 and whose results are narrowed or compared.
 
-    No value of these is FP64 by itself: loaded, stored, an argument, or a sum over a loop.
+    Chains are left out if one of their values is meant as FP64: loaded, stored, an argument, or a sum over a loop.
     """
     if not any(_FROM_FLOAT.match(instruction.opcode) for instruction in facts.named("F2F")):
         return ()
@@ -52,7 +52,7 @@ def chains_between_fp32(facts: CodeFacts) -> Sequence[Fp64Chain]:
 
 
 class _Chains:
-    """The chains up to an instruction. Those with `results` have an FP64 number, or a part of one, as their result."""
+    """The chains of the instructions that were added so far; all sets have addresses of instructions."""
 
     def __init__(self, facts: CodeFacts) -> None:
         self._facts = facts
@@ -60,13 +60,15 @@ class _Chains:
         self._chain_of: dict[int, set[int]] = {}
         self._members: set[int] = set()
         self._results: set[int] = set()
+        """Instructions with an FP64 result, or a half of one."""
         self._widened: set[int] = set()
         self._narrowed: set[int] = set()
         self._meant: set[int] = set()
+        """Instructions that read or store a value that is meant as FP64."""
         self._with_constant: set[int] = set()
 
     def add(self, instruction: Instruction) -> None:
-        """Connect an instruction with those that it reads results of."""
+        """Connect an instruction with those whose results it reads."""
         address = instruction.address
         origins = {origin.address: origin for origin in self._definitions.origins(instruction)}
         read = origins.keys() & self._results
@@ -82,7 +84,7 @@ class _Chains:
             self._members.add(address)
         elif not read or instruction.name == "ISETP":
             return
-        # The others move a half of a number, or use its bits.
+        # Other instructions move a half of a number, or use its bits.
         self._connect(address, read)
         if _FROM_FLOAT.match(instruction.opcode):
             self._widened.add(address)
@@ -104,9 +106,9 @@ class _Chains:
         self._chain_of[address] = joined
 
     def _note_operands(self, instruction: Instruction, others: Iterable[Instruction]) -> None:
-        """Note whether an operand is a constant, or data: a result of an instruction behind is a sum over a loop.
+        """Record whether an operand is a constant, or data: a result of a later instruction is a sum over a loop.
 
-        Results of functions are neither: they are of divisions and roots.
+        Results of called functions are neither: these are divisions and roots.
         """
         known = list(filter(self._gives_known_value, others))
         constants = list(filter(_sets_constant, known))
@@ -123,7 +125,7 @@ class _Chains:
         )
 
     def between_fp32(self) -> Iterator[Fp64Chain]:
-        """Yield the chains of which nothing is meant as FP64."""
+        """Yield the chains between FP32 values without a value that is meant as FP64."""
         for chain in {id(chain): chain for chain in self._chain_of.values()}.values():
             if chain & self._widened and chain & self._narrowed and not chain & self._meant:
                 yield Fp64Chain(
@@ -135,7 +137,7 @@ class _Chains:
 
 
 def _gives_value(instruction: Instruction) -> bool:
-    """Return whether an instruction writes a register, and not predicates alone."""
+    """Return whether an instruction writes a register, not only predicates."""
     return any("P" not in name for name in written(instruction))
 
 

@@ -1,4 +1,4 @@
-"""The loops of a kernel: nesting, trip counts that are constants, the loop around each instruction."""
+"""The loops of a kernel: nesting, constant trip counts, the loop around each instruction."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def loops_of(code: KernelCode) -> tuple[CodeLoop, ...]:
 
 
 def innermost_loops(code: KernelCode) -> Mapping[int, int]:
-    """Return the id of the innermost loop around each instruction that is in one, by offset."""
+    """Map offsets of instructions in loops to the id of the innermost loop."""
     graph = flow_of(code.code)
     numbers = _numbers(graph.loops)
     return {

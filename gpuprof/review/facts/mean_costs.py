@@ -24,7 +24,7 @@ class AnalysedWarp(NamedTuple):
 class RequestCost:
     """The mean cost of a request over the warps that run it, and the cost that adjacent lanes would have.
 
-    None if it is not known; with `merged`, because lanes touch the same words.
+    None is unknown. `merged`: unknown because lanes share words.
     """
 
     passes: float | None
@@ -42,13 +42,13 @@ class _Seen(NamedTuple):
 
 
 def cost_of(at: tuple[int, Space], analysed: Sequence[AnalysedWarp]) -> RequestCost:
-    """Return the cost of a request; unknown unless it is known in all analysed warps that run it."""
+    """Return the mean cost of a request; unknown if it is unknown in any analysed warp that runs it."""
     seen = tuple(_seen(entry.known[at], entry) for entry in analysed if at in entry.known)
     return _cost_of(seen) if seen and at[1] != "generic" else RequestCost(None, None, None)
 
 
 def report_of(access: Access, warp: AnalysedWarp) -> object:
-    """Return everything that is reported about an access in one warp."""
+    """Return all that is reported of an access in one warp, to compare warps."""
     return _cost_of((_seen(access, warp),)), sum(access.active) > 1, merges(access)
 
 
@@ -73,7 +73,7 @@ def _cost_of(seen: tuple[_Seen, ...]) -> RequestCost:
 
 
 def _mean(seen: Sequence[_Seen], numbers: Sequence[int]) -> float:
-    """Return the mean, weighted by warps. Rounding to nine decimals keeps the mean of equal numbers exact."""
+    """Return the mean, weighted by warps; rounded, so that the mean of equal numbers is exact."""
     weight = sum(entry.weight for entry in seen)
     return round(sum(number * entry.weight for number, entry in zip(numbers, seen, strict=True)) / weight, 9)
 

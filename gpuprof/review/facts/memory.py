@@ -1,7 +1,7 @@
-"""The costs of a kernel's memory instructions by its code: sectors and wavefronts of a request.
+"""The costs of the requests of a kernel's memory instructions: sectors and wavefronts.
 
-The unknown start of an address, such as a pointer, is assumed to be a multiple of 128 bytes. A row that starts
-elsewhere takes one more sector.
+Unknown bases of addresses, such as pointers, are assumed to be multiples of 128 bytes. Rows that start inside a sector
+take one more.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _COPIED_FROM = "its global addresses are not known, and each of their cache line
 
 
 def accesses_of(code: KernelCode, innermost: Mapping[int, int]) -> tuple[CodeAccess, ...]:
-    """Return the memory instructions of a kernel in order; an LDGSTS twice."""
-    asked = [(instruction, request) for instruction in code.code for request in requests(instruction)]
-    if not asked:
+    """Return the memory instructions of a kernel in order; an LDGSTS has two entries."""
+    all_requests = [(instruction, request) for instruction in code.code for request in requests(instruction)]
+    if not all_requests:
         return ()
     analysed = warp_accesses(code).warps
-    costs = [cost_of((instruction.address, request.space), analysed) for instruction, request in asked]
+    costs = [cost_of((instruction.address, request.space), analysed) for instruction, request in all_requests]
     followed = len(code.code) <= MOST_INSTRUCTIONS
     causes = unknown_causes(code) if followed and any(cost.passes is None for cost in costs) else {}
     return tuple(
         _code_access(code, instruction, request, cost, causes, innermost.get(instruction.address))
-        for (instruction, request), cost in zip(asked, costs, strict=True)
+        for (instruction, request), cost in zip(all_requests, costs, strict=True)
     )
 
 
@@ -103,7 +103,7 @@ def _why(
     cost: RequestCost,
     causes: Mapping[tuple[int, str], str],
 ) -> str:
-    """Return the reason why the cost of a request is not known."""
+    """Return the reason for the unknown cost of a request."""
     if len(code.code) > MOST_INSTRUCTIONS:
         return _TOO_LONG
     if request.space == "generic":

@@ -30,9 +30,10 @@ _EPSILON = 1e-9
 def occupancy_steps(
     launch: LaunchResources, arch: ArchSpec, now: TheoreticalOccupancy, *, most_threads: int | None
 ) -> tuple[OccupancyStep, ...]:
-    """Return for each limit that binds its least change that raises occupancy by itself.
+    """Return for each binding limit the least change that raises occupancy.
 
-    If registers and shared memory bind together, neither does. Then both change, and both steps say so.
+    If registers and shared memory bind together, no change of one alone does. Then there is a step for each, and both
+    are needed.
     """
     steps: list[OccupancyStep] = []
     for limiter in now.limiters:
@@ -47,7 +48,7 @@ def occupancy_steps(
 def _changes(
     limiter: str, launch: LaunchResources, arch: ArchSpec, most_threads: int | None
 ) -> Iterator[LaunchResources]:
-    """Yield launches that need less and less of one resource, or have larger and larger blocks."""
+    """Yield launches with less and less of one resource, or with larger and larger blocks."""
     warp = arch.limit("threads_per_warp")
     if limiter == "registers":
         for registers in range(min(launch.registers_per_thread - 1, arch.limit("registers_per_thread")), 0, -1):
@@ -68,7 +69,7 @@ def _changes(
 
 
 def _shared_for(blocks: int, arch: ArchSpec) -> int:
-    """Return the most shared memory of a block, with the driver's part, if so many blocks are to fit on an SM."""
+    """Return the most shared memory of a block, with the driver's part, with which this many blocks fit on an SM."""
     unit = arch.limit("shared_allocation_unit")
     return arch.limit("shared_per_sm") // blocks // unit * unit
 
@@ -76,9 +77,9 @@ def _shared_for(blocks: int, arch: ArchSpec) -> int:
 def _steps(
     limiters: Sequence[str], launches: Iterable[LaunchResources], arch: ArchSpec, now: TheoreticalOccupancy
 ) -> Iterator[OccupancyStep]:
-    """Yield a step for each of these limits to the first launch that raises occupancy.
+    """Yield a step for each of these limits, to the first launch that raises occupancy.
 
-    All have one sentence, because they have to change together.
+    They share one sentence, because they have to change together.
     """
     for launch in launches:
         then = theoretical_occupancy(launch, arch)
@@ -104,7 +105,7 @@ def _steps(
 
 
 def together(steps: Sequence[OccupancyStep]) -> Sequence[OccupancyStep]:
-    """Return the first step with those that it needs: registers and shared memory only limit together."""
+    """Return the first step with those that it needs: registers and shared memory, if they limit together."""
     return steps if {step.resource for step in steps} == _TOGETHER else steps[:1]
 
 

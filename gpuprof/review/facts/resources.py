@@ -1,4 +1,4 @@
-"""The resources of a kernel, and the theoretical occupancy that follows from them, with the next step."""
+"""The resources of a kernel, and its theoretical occupancy."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gpuprof.words.review import occupancy_sentence
 
 _SHARED_OPCODES = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS", "UBLKCP", "UTMALDG", "UTMASTG", "SYNCS"})
 _ADDRESS_SPACE_QUERY = "QSPC"
-"""An atomic at a generic address has instructions for each memory, used or not, after this query."""
+"""An atomic at a generic address has, after this query, code for each memory space, used or not."""
 
 
 def resources_of(code: KernelCode, innermost: Mapping[int, int]) -> KernelResources:
-    """Return the resources of a kernel; those that only its instructions show are unknown if they were not read."""
+    """Return the resources of a kernel. Without its instructions, some are unknown."""
     kernel = code.kernel.kernel
     unread = code.unread is not None
     return KernelResources(
@@ -53,7 +53,7 @@ def _spills(local: LocalMemory, innermost: Mapping[int, int]) -> SpillCount | No
 
 
 def occupancy_of(code: KernelCode, resources: KernelResources) -> CodeOccupancy | None:
-    """Return its theoretical occupancy; None if the block, the limits or its resources are not known."""
+    """Return its theoretical occupancy; None if the block, the limits or its resources are unknown."""
     block = block_of(code)
     arch = code.arch
     registers = resources.registers
@@ -93,6 +93,6 @@ def occupancy_of(code: KernelCode, resources: KernelResources) -> CodeOccupancy 
 
 
 def is_upper_bound(code: KernelCode, resources: KernelResources) -> bool:
-    """Return whether the launch may ask for dynamic shared memory of unknown size, so that occupancy may be lower."""
+    """Return whether the launch may use dynamic shared memory of unknown size, so that occupancy may be lower."""
     may_use_shared = code.unread is not None or code.has_any(_SHARED_OPCODES)
     return resources.dynamic_shared_bytes is None and may_use_shared

@@ -1,4 +1,4 @@
-"""The values of registers of a kernel, on which accesses, addresses and trip counts of its review rest."""
+"""The solved values of registers of a kernel, from which its accesses, addresses and trip counts are computed."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from gpuprof.sass.dataflow.warps import THREAD_INDICES, ThreadBlock, any_warp
 from gpuprof.sass.flow.graph import graph_of
 
 MOST_INSTRUCTIONS = 200_000
-"""In longer kernels no address is followed."""
+"""Addresses of longer kernels are not analysed."""
 
 
 def block_of(code: KernelCode) -> Dim3 | None:
-    """Return the block that a kernel is launched with, or requires, if it has threads."""
+    """Return the block of the launch, or the one that the kernel requires; None if unknown or empty."""
     block = code.kernel.shape.block or code.kernel.kernel.required_block
     return block if block is not None and min(block) > 0 else None
 
 
 def solution_of(code: KernelCode) -> Solution | None:
-    """Return the values in any full warp, or in the first if full warps differ; None if the code cannot be followed.
+    """Return the values in any full warp, or in the first if full warps differ; None if the code cannot be analysed.
 
-    If the block is not known, its rows are assumed to be multiples of 32 threads.
+    The rows of an unknown block are assumed to be multiples of 32 threads.
     """
     block = block_of(code)
     warp = any_warp(block)
@@ -36,12 +36,12 @@ def solution_of(code: KernelCode) -> Solution | None:
 
 @lru_cache(maxsize=3)
 def solution_in(code: KernelCode, warp: ThreadBlock) -> Solution | None:
-    """Return `solve(code, warp)`, kept for the next who asks: any warp, and the first one, are needed several times."""
+    """Return `solve(code, warp)`, cached: the solutions of any warp and of the first warp are needed several times."""
     return solve(code, warp)
 
 
 def solve(code: KernelCode, warp: ThreadBlock) -> Solution | None:
-    """Return the values in a warp; None if the code cannot be followed."""
+    """Return the values in a warp; None if the code cannot be analysed."""
     if len(code.code) > MOST_INSTRUCTIONS:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The reason why the cost of an access is not known, and its cost by the value of an argument."""
+"""The reasons for unknown costs of accesses, and their costs by the value of an argument."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def unknown_causes(code: KernelCode) -> Mapping[tuple[int, str], str]:
     if addresses is None:
         return {}
     explanation = _Explanation(code, addresses)
-    return {key: cause for key, item in addresses.of.items() if (cause := explanation.cause(item))}
+    return {key: cause for key, item in addresses.by_request.items() if (cause := explanation.cause(item))}
 
 
 @lru_cache(maxsize=2)
 def kernel_addresses(code: KernelCode) -> KernelAddresses | None:
-    """Return the terms of the addresses of a kernel in its first warp; None if they cannot be followed."""
+    """Return the addresses of a kernel in its first warp; None if the code cannot be analysed."""
     block = block_of(code)
     solution = solution_in(code, ThreadBlock(block)) if block is not None else solution_of(code)
     return addresses_of(solution) if solution is not None else None
@@ -70,7 +70,7 @@ def costs_of_values(item: LaneAddress) -> Mapping[int, int]:
 
 
 def stride_arguments(code: KernelCode, item: LaneAddress) -> tuple[ArgumentPart, ...]:
-    """Return the arguments whose product is the unknown factor of a stride; none if it is not such a product."""
+    """Return the arguments whose product is the unknown factor of a stride; none if the factor is no such product."""
     if len(item.times) != 1 or item.varying:
         return ()
     parts = [_argument(code, symbol) for factors in item.times for symbol in factors]
@@ -78,12 +78,12 @@ def stride_arguments(code: KernelCode, item: LaneAddress) -> tuple[ArgumentPart,
 
 
 def argument_words(parts: Iterable[ArgumentPart]) -> str:
-    """Name arguments and parts of them: "argument 2 (n) × in.stride"."""
+    """Return the names of arguments and parts: "argument 2 (n) × in.stride"."""
     return " × ".join(part.words for part in list(dict.fromkeys(parts))[:_MOST_NAMED])
 
 
 def cost_words(item: LaneAddress) -> str:
-    """Write the cost of a request by the value of its unknown stride: "1 → 4 sectors, 8 or more → 32"."""
+    """Return the cost of a request by the value of its unknown stride, in words: "1 → 4 sectors, 8 or more → 32"."""
     costs = costs_of_values(item)
     if len(costs) < len(_VALUES):
         return ""
@@ -93,7 +93,8 @@ def cost_words(item: LaneAddress) -> str:
     last = costs[_VALUES[-1]]
     if costs[1] == last:
         return f"1 or more → {_counted(last, 'sector')}"
-    since = next(value for value in _VALUES if all(costs[more] == last for more in _VALUES if more >= value))
+    smaller = [value for value in _VALUES if costs[value] != last]
+    since = min(value for value in _VALUES if value > max(smaller))
     return f"1 → {_counted(costs[1], 'sector')}, {since} or more → {last}"
 
 
@@ -112,7 +113,7 @@ def _bank_offset(symbol: str) -> int | None:
 
 
 def _argument(code: KernelCode, symbol: str) -> ArgumentPart | None:
-    """Return the argument, or the part of one, that a symbol is."""
+    """Return the argument, or the part of one, with the value of a symbol."""
     offset, begin = _bank_offset(symbol), code.kernel.kernel.parameters_offset
     return code.kernel.part_at(offset - begin) if offset is not None and begin is not None else None
 
@@ -123,11 +124,13 @@ class _Explanation:
     def __init__(self, code: KernelCode, addresses: KernelAddresses) -> None:
         self._code, self._addresses = code, addresses
         self._said: dict[str, str] = {}
-        self._blind = block_of(code) is None and any(name in addresses.sums.symbols.of for name in THREAD_INDICES)
+        self._blind = block_of(code) is None and any(
+            name in addresses.solution.symbols.by_name for name in THREAD_INDICES
+        )
         self._block_words, self._grid_words = size_offsets(code.kernel.target)
 
     def cause(self, item: LaneAddress) -> str:
-        """Return the reason why a request is unknown; empty if there is none to name."""
+        """Return the reason for the unknown cost of a request; empty if there is no specific one."""
         if item.known:
             return _BLOCK_NEEDED if self._blind else ""
         if item.varying:
@@ -144,7 +147,9 @@ class _Explanation:
         names = " and ".join(sorted(name for name in factor_names if name))
         costs = cost_words(item)
         needs = _GRID_NEEDED if "gridDim" in names else costs
-        tail = f": {needs}{_FULL_ROWS if self._blind and needs is costs and costs else ''}" if needs else ""
+        tail = f": {needs}" if needs else ""
+        if self._blind and needs is costs and costs:
+            tail += _FULL_ROWS
         if by is None or rest is None:
             return f"how far apart the lanes are depends on {names}{tail}"
         more = f" {'+' if rest > 0 else '-'} {abs(rest)} B" if rest else ""
@@ -177,13 +182,13 @@ class _Explanation:
 
     def _said_of(self, symbol: str) -> str:
         if symbol not in self._said:
-            rest = _CUT_SHORT if not self._addresses.sums.settled else ""
+            rest = _CUT_SHORT if not self._addresses.solution.settled else ""
             kinds = {self._addresses.symbol(leaf).kind for leaf in self._addresses.leaves(symbol)}
             self._said[symbol] = rest if "beyond" in kinds else self._differs(symbol) or rest
         return self._said[symbol]
 
     def _differs(self, symbol: str) -> str:
-        """Say why lanes differ by an unknown."""
+        """Return the reason why lanes differ in a symbol; empty if unknown."""
         leaves = self._addresses.leaves(symbol)
         loaded = [leaf for leaf in leaves if self._addresses.symbol(leaf).kind in {"loaded", "shared"}]
         kind = self._addresses.symbol(symbol).kind
@@ -196,7 +201,7 @@ class _Explanation:
             return self._gather(loaded)
         arguments = self._arguments(leaves)
         if kind == "join":
-            return _CUT_SHORT if not self._addresses.sums.settled else _BY_PATHS
+            return _CUT_SHORT if not self._addresses.solution.settled else _BY_PATHS
         if arguments and kind != "start":
             return f"it follows from the thread index and {arguments} by more than a product, such as a division"
         return _BLOCK_NEEDED if self._blind else ""
@@ -218,7 +223,7 @@ class _Explanation:
         return argument_words(sorted(self._numbers(leaves))).replace(" × ", " and ")
 
     def _numbers(self, leaves: Iterable[str]) -> Iterator[ArgumentPart]:
-        """Yield the arguments, and members of structures, that are no pointers."""
+        """Yield the arguments and members of structures that are not pointers."""
         for leaf in leaves:
             part = _argument(self._code, leaf)
             if part is not None and not part.path.startswith("+") and part not in self._pointers:
@@ -226,8 +231,8 @@ class _Explanation:
 
     @cached_property
     def _pointers(self) -> frozenset[ArgumentPart]:
-        """Return the arguments that addresses begin with."""
-        bases = (part for item in self._addresses.of.values() for part in item.base.split(" + "))
+        """Return the arguments that are bases of addresses."""
+        bases = (part for item in self._addresses.by_request.values() for part in item.base.split(" + "))
         symbols = (part.partition("·")[2] for part in bases if part.startswith("1·"))
         parts = (_argument(self._code, symbol) for symbol in symbols)
         return frozenset(part for part in parts if part is not None)

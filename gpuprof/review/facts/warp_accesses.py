@@ -1,20 +1,21 @@
-"""The accesses of the warps of a block: of all full warps at once, or of a sample of warps if these differ."""
+"""The accesses of the warps of a block: of all full warps at once, or of a sample if full warps differ."""
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
 from gpuprof.review.code import KernelCode
 from gpuprof.review.facts.mean_costs import AnalysedWarp, report_of
 from gpuprof.review.facts.solutions import block_of, reads_rows, solution_in, solve
-from gpuprof.sass.dataflow.accesses import Known, every_access
+from gpuprof.sass.dataflow.accesses import Accesses, accesses_in_all_blocks
 from gpuprof.sass.dataflow.expressions import LANES
 from gpuprof.sass.dataflow.solution import Solution
 from gpuprof.sass.dataflow.warps import ThreadBlock, any_warp, warps_of
 
 _MOST_ANALYSED, _MOST_WARPS = 16_000, 8
-"""Instructions of all warps that are analysed one by one, and the most of these warps."""
+"""Limits on single warps that are analysed: their instructions in total, and their number."""
 
 
 class WarpLimit(NamedTuple):
@@ -25,7 +26,7 @@ class WarpLimit(NamedTuple):
 
 
 class KernelAccesses(NamedTuple):
-    """The accesses of analysed warps. `limit`: the others may differ, as the kernel is too long to check that."""
+    """The accesses of analysed warps. `limit` is set if the kernel is too long to analyse as many warps as usual."""
 
     warps: tuple[AnalysedWarp, ...] = ()
     limit: WarpLimit | None = None
@@ -33,16 +34,17 @@ class KernelAccesses(NamedTuple):
 
 @lru_cache(maxsize=2)
 def warp_accesses(code: KernelCode) -> KernelAccesses:
-    """Return the accesses of all full warps at once; of some of them one by one if what they run or touch differs."""
+    """Return the accesses of all full warps at once, or of a sample of single warps if warps differ."""
     block = block_of(code)
     solution = _of_all(code)
-    every = every_access(solution) if solution is not None else None
+    every = accesses_in_all_blocks(solution) if solution is not None else None
     whole = KernelAccesses((AnalysedWarp(every),) if every is not None else ())
     if block is None:
         return whole
     threads = block[0] * block[1] * block[2]
     full = threads % LANES == 0
-    most, warps = min(_MOST_WARPS, _MOST_ANALYSED // max(1, len(code.code))), -(-threads // LANES)
+    most = min(_MOST_WARPS, _MOST_ANALYSED // max(1, len(code.code)))
+    warps = math.ceil(threads / LANES)
     limit = WarpLimit(most, warps) if most < min(warps, _MOST_WARPS) else None
     if most == 0:
         return whole._replace(limit=limit)
@@ -60,19 +62,19 @@ def warp_accesses(code: KernelCode) -> KernelAccesses:
 
 
 def _of_all(code: KernelCode) -> Solution | None:
-    """Return the values in any full warp; None if these are not alike, or the code cannot be followed."""
+    """Return the values in any full warp; None if full warps differ, or the code cannot be analysed."""
     block = block_of(code)
     warp = any_warp(block, only_x=block is not None or not reads_rows(code))
     return solution_in(code, warp) if warp is not None else None
 
 
-def _in_warp(code: KernelCode, warp: ThreadBlock) -> Known | None:
+def _in_warp(code: KernelCode, warp: ThreadBlock) -> Accesses | None:
     solution = solve(code, warp) if warp.warp else solution_in(code, warp)
-    return every_access(solution) if solution is not None else None
+    return accesses_in_all_blocks(solution) if solution is not None else None
 
 
-def _touch_alike(every: Known, other: Known) -> bool:
-    """Return whether no more and no less is known of one warp than of all."""
+def _touch_alike(every: Accesses, other: Accesses) -> bool:
+    """Return whether one warp has the same accesses, with the same reported costs, as all warps at once."""
     if every.keys() != other.keys():
         return False
     return all(

@@ -25,7 +25,7 @@ def _atomics(facts: CodeFacts) -> Iterator[Finding]:
         return
     same = []
     looping = []
-    for item in addresses.of.values():
+    for item in addresses.by_request.values():
         if item.request.kind != "atomic" or ".CAS" in item.instruction.opcode or is_of_one_lane(addresses, item):
             continue
         if item.same:
@@ -58,11 +58,11 @@ def _atomics(facts: CodeFacts) -> Iterator[Finding]:
 
 
 def _may_meet(item: LaneAddress) -> bool:
-    """Return whether threads may update one address of global memory, so not if each has its own in each iteration.
+    """Return whether threads may update one address of global memory: not if each has its own in each iteration.
 
-    Counters in shared memory, one set per block, are the fix that this rule names.
+    Shared memory is left out: counters in it are the fix that this rule recommends.
     """
-    is_own = item.known and len(set(item.apart)) == LANES and item.moves
+    is_own = item.known and len(set(item.apart)) == LANES and item.changes_in_loop
     return item.request.space != "shared" and not is_own
 
 

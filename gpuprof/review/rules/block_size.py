@@ -1,4 +1,4 @@
-"""The rule on block sizes: blocks that leave lanes empty, or are larger than the kernel allows."""
+"""The rule on block sizes: blocks with empty lanes, or larger than the kernel allows."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def _fp64(facts: CodeFacts) -> Iterator[Finding]:
 
 
 def _between_fp32(facts: CodeFacts) -> Iterator[Finding]:
-    """Report FP32 values that are widened, meet a constant in FP64, and are narrowed again."""
+    """Yield a finding for FP32 values that are widened, combined with an FP64 constant, and narrowed again."""
     chains = [chain for chain in chains_between_fp32(facts) if chain.with_constant]
     if not chains:
         return

@@ -23,7 +23,7 @@ def _integer(facts: CodeFacts) -> Iterator[Finding]:
 
 
 def _is_by_warp_size(costly: CostlyOperations) -> bool:
-    """Return whether all divisors are 32: ptxas substitutes that for warpSize after it has expanded the division."""
+    """Return whether all divisors are warpSize: ptxas replaces it by 32 only after it has expanded the division."""
     for operation in costly.operations:
         if operation.kind != "integer-32" or operation.at.operands[-1:] != ("0x20",):
             return False

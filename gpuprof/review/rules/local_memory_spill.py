@@ -55,7 +55,7 @@ def _local_memory(facts: CodeFacts) -> Iterator[Finding]:
 
 
 def _reason(facts: CodeFacts) -> tuple[CaseName, tuple[CaseName, ...]]:
-    """Return why registers are spilled, and the changes."""
+    """Return the cases for why registers are spilled, and for the changes."""
     called = [range(of.offset, of.offset + of.size_bytes) for of in facts.kernel.kernel.inner]
     if all(any(item.address in code for code in called) for item in facts.local_memory.spills):
         return "called-functions", ("called-functions",)
@@ -66,7 +66,7 @@ def _reason(facts: CodeFacts) -> tuple[CaseName, tuple[CaseName, ...]]:
 
 
 def _counts(facts: CodeFacts, accesses: Sequence[Instruction]) -> tuple[tuple[CaseName, ...], tuple[Amount, ...]]:
-    """Return the end of a headline with the numbers of loads and stores, and of those in loops, and these numbers."""
+    """Return the cases for the numbers of loads and stores, in all and in loops, and these numbers."""
     counts, amounts = access_counts(_KINDS[access.name] for access in accesses)
     in_loops = sum(access.address in facts.innermost for access in accesses)
     if not in_loops:

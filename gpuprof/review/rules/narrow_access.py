@@ -28,7 +28,7 @@ def _narrow(facts: CodeFacts) -> Iterator[Finding]:
         return
     items = [
         item
-        for (_, space), item in addresses.of.items()
+        for (_, space), item in addresses.by_request.items()
         if space == "global" and item.request.kind in {"load", "store"} and not item.instruction.idle
     ]
     fixed = {address for address, excess in facts.excess.items() if excess.shape.name in _SAME_FIX}
@@ -64,7 +64,7 @@ def _adjacent(facts: CodeFacts, runs: Sequence[AdjacentWords]) -> Finding:
 
 
 def _bytes(facts: CodeFacts, items: Sequence[LaneAddress]) -> Iterator[Finding]:
-    """Yield a finding if most accesses in the deepest loops are of lanes side by side with a byte or two each."""
+    """Yield a finding if most accesses in the deepest loops are of adjacent lanes with one or two bytes each."""
     deepest = max((facts.depth(item.instruction.address) for item in items), default=0)
     inner = [item for item in items if facts.depth(item.instruction.address) == deepest]
     narrow = [item for item in inner if abs(item.stride or 0) == item.request.width_bytes <= _NARROW_BYTES]

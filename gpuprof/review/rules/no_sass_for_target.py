@@ -15,9 +15,9 @@ _MOST_TARGETS = 100
 
 
 def _missing_code(file: str, modules: Sequence[InputModule], targets: Sequence[str]) -> Iterator[Finding]:
-    """Yield a finding for each of the targets, or if there are none, for a file of PTX alone."""
+    """Yield a finding for each target without code. Without targets, yield one for a file with PTX only."""
     if any(kernel.launch is not None for module in modules for kernel in module.kernels):
-        # A report has the code of what was launched.
+        # A report only has the code of launched kernels.
         return
     sass = _targets_of(modules, "sass")
     ptx = _targets_of(modules, "ptx")

@@ -15,7 +15,7 @@ from gpuprof.review.rules.rule import CodeRule, code_finding
 from gpuprof.sass.instruction import Instruction
 
 _LEAST_PAIRS = 4
-"""Fewer can come from a function, or from an intrinsic such as __fmul_rn."""
+"""Fewer pairs may come from a library function, or from an intrinsic such as __fmul_rn."""
 
 
 def _non_fused(facts: CodeFacts) -> Iterator[Finding]:
@@ -43,7 +43,7 @@ def _non_fused(facts: CodeFacts) -> Iterator[Finding]:
 
 
 def _fusible_additions(facts: CodeFacts, additions: Sequence[Instruction], multiply: str) -> Sequence[Instruction]:
-    """Return the additions that are the only readers of a product; none if few read one."""
+    """Return the additions that are the only readers of a product; none if too few additions read one."""
     definitions = definitions_of(facts)
     products = {item.address for item in facts.named(multiply) if item.predicate is None}
     read = {item: {origin.address for origin in definitions.origins(item)} & products for item in additions}

@@ -16,7 +16,7 @@ _LONGEST_TARGET = 20
 
 
 def _older(facts: CodeFacts) -> Iterator[Finding]:
-    """Report loops that multiply with mma.sync if the architecture has a faster instruction."""
+    """Yield a finding for mma.sync in loops if the architecture has a faster matrix instruction."""
     arch = facts.arch
     keys = {opcode.key for _, opcode in facts.matrix}
     if arch is None or any(key.instruction != OLD_INSTRUCTION for key in keys):

@@ -1,4 +1,4 @@
-"""Rules on the code of a kernel or on a file, and the findings that they make."""
+"""The types of rules on a kernel's code and on files, and functions that make their findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_NAME = 100
 class CodeRule:
     """A rule on the code of one kernel.
 
-    Its id, its wording file and the reasons of its thresholds are those of the rule of the diagnosis, if there is one.
+    If the diagnosis has the same rule, both share its id, its wording file and the reasons of its thresholds.
     """
 
     id: str
@@ -50,10 +50,10 @@ def code_finding(
     evidence: Iterable[Evidence] = (),
     is_guess: bool = False,
 ) -> Finding:
-    """Return a finding with its places, the deepest in loops first; its id and its sentences are added later.
+    """Return a finding with its places, the deepest in loops first. Its id and its sentences are added later.
 
-    `cases` are sentences of the rule's wording, with `amounts` and `labels` for their placeholders. `is_guess`: the
-    instructions show a sign of it, and do not prove it. The gain is not known.
+    `cases` select sentences of the rule's wording; `amounts` and `labels` fill their placeholders. `is_guess`: the
+    instructions suggest the finding but do not prove it. The gain is unknown.
     """
     places, more = facts.places(instructions)
     place = places[0] if places else None
@@ -99,7 +99,7 @@ def file_finding(
 
 
 def access_counts(kinds: Iterable[str]) -> tuple[CaseName, tuple[Amount, ...]]:
-    """Return the end of a headline with the numbers of loads and stores, and these numbers."""
+    """Return the case for the numbers of loads and stores, and these numbers."""
     counts = Counter(kinds)
     names = "-and-".join(f"{kind}s" for kind in sorted(counts))
     return f"shared/{names}", tuple(Amount(f"{kind}s", float(count), kind) for kind, count in counts.items())

@@ -25,7 +25,7 @@ _COPY = "LDGSTS"
 
 
 class _Conflict(NamedTuple):
-    """An access, the wavefronts of a request, and those that it needs."""
+    """An access, the wavefronts of a request, and the wavefronts that it needs."""
 
     access: CodeAccess
     passes: float
@@ -33,12 +33,12 @@ class _Conflict(NamedTuple):
 
     @property
     def more(self) -> float:
-        """The wavefronts that a request does not need."""
+        """Return the excess wavefronts of a request."""
         return self.passes - self.needed
 
     @property
     def ways(self) -> float:
-        """How many wavefronts it takes for each that it needs."""
+        """Return the wavefronts ÷ those that it needs."""
         return self.passes / self.needed
 
 
@@ -50,23 +50,24 @@ def _bank_conflicts(facts: CodeFacts) -> Iterator[Finding]:
 
 
 def _conflicts(facts: CodeFacts) -> Iterator[_Conflict]:
-    """Yield the accesses to shared memory with the wavefronts that the banks take, as far as they are known.
+    """Yield the accesses to shared memory with the wavefronts that bank conflicts explain, if known.
 
-    An LDGSTS also takes one for each cache line that it copies from, which no padding of the shared array changes.
+    An LDGSTS also takes a wavefront for each cache line that it copies from. These are left out: padding of the shared
+    array does not change them.
     """
     for access in facts.accesses:
         passes: float | None = access.wavefronts_per_request
         if access.space != "shared" or access.kind == "atomic" or passes is None:
             continue
         if access.opcode.startswith(_COPY) and passes - _least(access) >= MORE_WAVEFRONTS.value:
-            item = facts.addresses.of.get((access.offset, "shared")) if facts.addresses is not None else None
+            item = facts.addresses.by_request.get((access.offset, "shared")) if facts.addresses is not None else None
             passes = wavefronts(_request(access, item.apart)) if item is not None and item.known else None
         if passes is not None:
             yield _Conflict(access, passes, _least(access))
 
 
 def _least(access: CodeAccess) -> float:
-    """Return the wavefronts that a request needs: of 8 and 16 bytes per lane 2 and 4, even if lanes share words."""
+    """Return the wavefronts that a request needs: 2 for 8 bytes per lane and 4 for 16, even if lanes share words."""
     needed = access.needed_per_request or 1.0
     if access.opcode.startswith(_MATRICES):
         return needed
@@ -74,7 +75,7 @@ def _least(access: CodeAccess) -> float:
 
 
 def _request(access: CodeAccess, lanes: tuple[int, ...]) -> Access:
-    """Return a request of a full warp by the distances of its lanes from the first."""
+    """Return a request of a full warp with these distances of its lanes from the first."""
     return Access(
         address=access.offset,
         opcode=access.opcode,
@@ -114,10 +115,10 @@ def _finding(facts: CodeFacts, conflicts: Sequence[_Conflict]) -> Finding:
 
 
 def _padding(facts: CodeFacts, access: CodeAccess, stride: int) -> int | None:
-    """Return the bytes by which lanes have to lie further apart to hit different banks; None if none would do."""
+    """Return the least padding, in bytes per lane, that avoids the conflicts; None if there is none."""
     if stride < 2 * access.width_bytes:
         return None
-    # Rows have to begin at a multiple of the widest access to shared memory.
+    # Rows have to start at multiples of the widest access to shared memory.
     unit = max(_BANK_BYTES, *(other.width_bytes for other in facts.accesses if other.space == "shared"))
     for pad in range(unit, _MOST_PAD_BYTES + 1, unit):
         passes = wavefronts(_request(access, tuple((stride + pad) * lane for lane in range(LANES))))

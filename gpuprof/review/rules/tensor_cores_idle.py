@@ -23,9 +23,9 @@ from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.patterns.outer_products import MULTIPLY_ADDS, outer_products
 
 LEAST_MULTIPLIES = 4
-"""The smallest product: two values with two others."""
+"""The smallest product has two values times two others."""
 _LONGEST_LOOP = 20_000
-"""Instructions of a loop that are searched; unrolled products have some thousand."""
+"""Limit on the instructions of loops that are searched; unrolled products have some thousand."""
 _ONLY_SOME_PRODUCTS = "sm_75"
 
 
@@ -85,7 +85,7 @@ def _products(facts: CodeFacts) -> Iterator[_Product]:
 
 
 def _fused_share(code: Sequence[Instruction], path: str) -> float:
-    """Return the share of multiply-adds in the arithmetic of a type that has at least one."""
+    """Return the share of multiply-adds in the arithmetic of a type; there is at least one."""
     kind = PRODUCT_TYPES[path]
     count = Counter(item.name for item in code)
     return count[kind.fused] / sum(count[name] for name in (kind.fused, *kind.alone))

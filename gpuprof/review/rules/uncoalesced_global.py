@@ -90,8 +90,8 @@ def _of_argument(facts: CodeFacts, accesses: Sequence[ArgumentAccess]) -> Findin
 
 
 def _has_neighbours(facts: CodeFacts, item: LaneAddress) -> bool:
-    """Return whether a thread comes back for the words beside its first, in a loop or in an unrolled one."""
-    # A thread that moves on by at most a cache line in each iteration comes back.
+    """Return whether a thread also accesses the adjacent words, in later iterations or in unrolled copies."""
+    # A thread that advances by at most a cache line in each iteration does.
     if item.step is not None and abs(item.step) <= LINE_BYTES:
         return True
     shapes = shapes_of(facts.addresses, {}) if facts.addresses is not None else {}

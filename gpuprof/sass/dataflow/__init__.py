@@ -1,5 +1,6 @@
 """One data-flow analysis of SASS: the values of registers in a warp, and what follows from them.
 
-`solver` has the definitions of `reaching_definitions` evaluated by the rules of opcodes, as `expressions`; all warps of
-a kernel share what is known in `evaluation`. Addresses, accesses, their costs and trip counts follow from a solution.
+`reaching_definitions` and `definition_graph` build the definitions of a kernel. `solver` computes their values, as
+`expressions`, by the rules of opcodes (`sum_rules`, `word_rules`); `evaluation` caches them for all warps. From the
+`solution` follow `addresses`, `accesses` with their `request_costs`, and `trip_counts`.
 """

@@ -1,4 +1,4 @@
-"""The memory accesses of a warp by the compiled code alone: the addresses of its lanes, and which of them run."""
+"""The memory accesses of a warp, from compiled code alone: the addresses of its lanes, and its active lanes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from gpuprof.sass.dataflow.definition_graph import AskedRequest
+from gpuprof.sass.dataflow.definition_graph import PlacedRequest
 from gpuprof.sass.dataflow.expressions import LANES, apart, spread
 from gpuprof.sass.dataflow.request_costs import Access
 from gpuprof.sass.dataflow.solution import Solution
@@ -15,41 +15,41 @@ from gpuprof.sass.requests import LaneRequest, Space
 
 _ALL = (1 << LANES) - 1
 
-Known = dict[tuple[int, Space], Access]
+Accesses = dict[tuple[int, Space], Access]
 """Accesses by the address of the instruction and the space."""
 
 
-def accesses_of(solution: Solution) -> Known:
-    """Return the accesses of a warp in all iterations, with the addresses that are known in block 0 alone."""
-    known = every_access(solution) or {}
+def accesses_of(solution: Solution) -> Accesses:
+    """Return the accesses of a warp. An address that is known in block 0 alone is that of block 0."""
+    known = accesses_in_all_blocks(solution) or {}
     if solution.reads_block_index and any(access.offsets is None for access in known.values()):
         first = Solution(solution.definitions, solution.warp._replace(first=True), solution.constants)
-        for at, access in (every_access(first) or {}).items():
+        for at, access in (accesses_in_all_blocks(first) or {}).items():
             if access.offsets is not None and known[at].offsets is None:
                 known[at] = access
     return known
 
 
-def every_access(solution: Solution) -> Known | None:
-    """Return the accesses of a warp in all iterations; None if the kernel is too long.
+def accesses_in_all_blocks(solution: Solution) -> Accesses | None:
+    """Return the accesses of a warp that are valid in all blocks and iterations; None if the kernel is too long.
 
-    Lanes that diverge are assumed to reconverge as soon as their paths do, and indices not to wrap around between
-    lanes. An LDGSTS has two accesses, of its shared and of its global side.
+    Assumptions: lanes reconverge as soon as their paths meet, and indices do not wrap around between lanes. An LDGSTS
+    has two accesses, one for shared and one for global memory.
     """
     if not solution.settled:
         return None
-    known: Known = {}
-    for asked in solution.definitions.asked:
-        access = _access(solution, asked)
+    known: Accesses = {}
+    for placed in solution.definitions.requests:
+        access = _access(solution, placed)
         if access.runs:
-            known[asked.instruction.address, asked.request.space] = access
+            known[placed.instruction.address, placed.request.space] = access
     return known
 
 
-def _access(solution: Solution, asked: AskedRequest) -> Access:
-    active = solution.running(asked.block, asked.at) & (asked.request.lanes or _ALL)
-    where = solution.symbols.lanes_of(solution.address(asked)) if asked.request.lanes and active else None
-    access = access_of(asked.instruction, asked.request, active)
+def _access(solution: Solution, placed: PlacedRequest) -> Access:
+    active = solution.running(placed.block, placed.at) & (placed.request.lanes or _ALL)
+    where = solution.symbols.lanes_of(solution.address(placed)) if placed.request.lanes and active else None
+    access = access_of(placed.instruction, placed.request, active)
     if where is None:
         return access
     alignment = 1 << where.align
@@ -57,7 +57,7 @@ def _access(solution: Solution, asked: AskedRequest) -> Access:
 
 
 def access_of(instruction: Instruction, request: LaneRequest, active: int = _ALL) -> Access:
-    """Return an access of these lanes whose addresses are not known."""
+    """Return an access by these lanes with unknown addresses."""
     return Access(
         address=instruction.address,
         opcode=instruction.opcode,

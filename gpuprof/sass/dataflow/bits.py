@@ -1,4 +1,4 @@
-"""Shifts, logic and comparisons of words that are known but for what all lanes share: views without symbols."""
+"""Shifts and logic of values without symbols (views): the lanes of a word, plus an unknown that all lanes share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def shift_right(word: LinearExpr | None, by: int, *, sign: bool) -> LinearExpr |
 
 
 def shift_right_pair(low: LinearExpr | None, high: LinearExpr | None, by: int) -> LinearExpr | None:
-    """Return the lower word of two words that are shifted to the right, of which the upper one is uniform or exact."""
+    """Return the lower word of a right shift of two words, if the upper word is uniform or exact."""
     if low is None or high is None:
         return None
     if low.exact and high.exact:
@@ -48,7 +48,7 @@ def shift_right_pair(low: LinearExpr | None, high: LinearExpr | None, by: int) -
 
 
 def logic(table: int, sources: Sequence[LinearExpr | None]) -> LinearExpr | None:
-    """Apply LOP3's truth table to three words. Bits below the unknown part are known, and so are masked bits."""
+    """Apply LOP3's truth table to three words. Bits below the unknown part, and masked bits, are known."""
     known = [source for source in sources if source is not None]
     if len(known) < len(sources):
         return None
@@ -67,7 +67,7 @@ def logic(table: int, sources: Sequence[LinearExpr | None]) -> LinearExpr | None
 
 
 def _tried(table: int, sources: Sequence[tuple[int, int]], unknown: Sequence[int]) -> int:
-    """Apply a truth table in all lanes with guesses for the unknown bits: those outside the mask of each source."""
+    """Apply a truth table in all lanes with guesses for unknown bits, which are outside the mask of each source."""
     return _truth(
         table, [word & mask | guess & ~mask & _LANES_MASK for (word, mask), guess in zip(sources, unknown, strict=True)]
     )

@@ -1,4 +1,4 @@
-"""The definitions of registers that matter for addresses and branches, and what follows from each."""
+"""The definitions of registers that addresses and branch conditions depend on, and their def-use edges."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from gpuprof.sass.dataflow.evaluation import Evaluation
-from gpuprof.sass.dataflow.reaching_definitions import ReachingDefinitions, RegisterPlace
+from gpuprof.sass.dataflow.reaching_definitions import Definition, ReachingDefinitions
 from gpuprof.sass.flow.graph import ControlFlowGraph
 from gpuprof.sass.instruction import ENDS, JUMPS, Instruction
 from gpuprof.sass.operands import named
 from gpuprof.sass.requests import LaneRequest, requests
 
-_LEADS_AWAY = JUMPS | ENDS
+_JUMPS_OR_ENDS = JUMPS | ENDS
 
 
-class AskedRequest(NamedTuple):
-    """A memory request of the code, and where its instruction is."""
+class PlacedRequest(NamedTuple):
+    """A memory request, with the block and the index of its instruction."""
 
     block: int
     at: int
@@ -26,21 +26,21 @@ class AskedRequest(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A definition; without a place the beginning or the end of a block."""
+    """A definition, or the beginning or end of a block (without a place)."""
 
     block: int
-    place: RegisterPlace | None
+    place: Definition | None
 
 
 class DefinitionGraph:
-    """The definitions that addresses, branches and their predicates follow from, in the order of the code."""
+    """The definitions that addresses, branches and their predicates depend on, in the order of the code."""
 
     def __init__(self, graph: ControlFlowGraph) -> None:
         self.graph = graph
         self.reaching = ReachingDefinitions(graph)
         self.order = graph.order
-        self.asked = [
-            AskedRequest(number, at, instruction, request)
+        self.requests = [
+            PlacedRequest(number, at, instruction, request)
             for number in self.order
             for at, instruction in enumerate(graph.blocks[number])
             for request in requests(instruction)
@@ -49,45 +49,45 @@ class DefinitionGraph:
         self._evaluation: Evaluation | None = None
 
     def evaluation(self, constants: Mapping[int, int]) -> Evaluation:
-        """Return the evaluation of instructions by known bytes of constant bank 0; that of the last ones is kept."""
+        """Return the evaluation of instructions with known bytes of constant bank 0; the last one is cached."""
         if self._evaluation is None or self._evaluation.constants != constants:
             self._evaluation = Evaluation(self.reaching, constants)
         return self._evaluation
 
-    def read_by(self, block: int, at: int, name: str) -> RegisterPlace:
+    def read_by(self, block: int, at: int, name: str) -> Definition:
         """Return the definition of a register that an instruction reads."""
         return self.reaching.read(block, at, name, self.graph.blocks[block][at].predicate)
 
-    def read_in(self, block: int, at: int, operands: Iterable[str]) -> Iterator[RegisterPlace]:
-        """Yield the definitions of the registers that operands of an instruction name."""
+    def read_in(self, block: int, at: int, operands: Iterable[str]) -> Iterator[Definition]:
+        """Yield the definitions of the registers in operands of an instruction."""
         for operand in operands:
             for name in named(operand):
                 yield self.read_by(block, at, name)
 
-    def deciding(self, block: int) -> tuple[RegisterPlace, ...]:
-        """Return the predicates of the branches between a block and its dominator; none if they are too many."""
-        places: dict[RegisterPlace, None] = {}
+    def deciding(self, block: int) -> tuple[Definition, ...]:
+        """Return the predicates of the branches between a block and its dominator; none if there are too many."""
+        places: dict[Definition, None] = {}
         for number in self.graph.branches_above(block):
             last = len(self.graph.blocks[number]) - 1
             places.update(dict.fromkeys(self.read_in(number, last, self.conditions(number))))
         return tuple(places)
 
-    def leads_away(self, block: int) -> bool:
-        """Return whether a block ends with a jump, or with the end of threads."""
+    def jumps_or_ends(self, block: int) -> bool:
+        """Return whether a block ends with a jump, or with an instruction that ends threads."""
         last = self.graph.blocks[block][-1]
-        return last.name in _LEADS_AWAY or last.address in self.graph.jumps
+        return last.name in _JUMPS_OR_ENDS or last.address in self.graph.jumps
 
     def conditions(self, block: int) -> list[str]:
-        """Return the predicates by which lanes leave a block: `@P0 EXIT`, `BRA.U !UP0, 0x320`."""
+        """Return the predicates of a last instruction that jumps or ends threads: `@P0 EXIT`, `BRA.U !UP0, 0x320`."""
         last = self.graph.blocks[block][-1]
-        if not self.leads_away(block):
+        if not self.jumps_or_ends(block):
             return []
         flags = [last.predicate[1:]] if last.predicate else []
         return [*flags, *(last.operands[:-1] if last.name in JUMPS else ())]
 
-    def _relevant(self) -> set[RegisterPlace]:
-        waiting: list[RegisterPlace] = []
-        for block, at, instruction, request in self.asked:
+    def _relevant(self) -> set[Definition]:
+        waiting: list[Definition] = []
+        for block, at, instruction, request in self.requests:
             waiting += self.read_in(block, at, (request.operand, instruction.predicate or ""))
         for block in self.order:
             waiting += self.read_in(block, len(self.graph.blocks[block]) - 1, self.conditions(block))
@@ -99,22 +99,22 @@ class DefinitionGraph:
                     waiting.append(source)
         return seen
 
-    def _number_nodes(self, places: Iterable[RegisterPlace]) -> None:
-        by_block: dict[int, list[RegisterPlace]] = {}
+    def _number_nodes(self, places: Iterable[Definition]) -> None:
+        by_block: dict[int, list[Definition]] = {}
         for place in places:
             by_block.setdefault(place.block, []).append(place)
         self.nodes: list[Node] = []
         self.of_block: dict[int, range] = {}
         """The numbers of a block's nodes: its beginning, its definitions, its end."""
-        self.numbers: dict[RegisterPlace, int] = {}
+        self.numbers: dict[Definition, int] = {}
         for block in self.order:
             first = len(self.nodes)
-            own = sorted(by_block.get(block, ()), key=lambda place: (place.at, not place.bare, place.name))
+            own = sorted(by_block.get(block, ()), key=lambda place: (place.at, not place.unguarded, place.name))
             self.numbers.update({place: first + 1 + index for index, place in enumerate(own)})
             self.nodes += [Node(block, None), *(Node(block, place) for place in own), Node(block, None)]
             self.of_block[block] = range(first, len(self.nodes))
         self.reads: list[tuple[int, ...]] = [self._read_by_node(number) for number in range(len(self.nodes))]
-        """The numbers of the definitions that each node follows from."""
+        """The numbers of the definitions that each node depends on."""
         self.users: list[list[int]] = [[] for _ in self.nodes]
         for number, reads in enumerate(self.reads):
             for source in reads:
@@ -132,5 +132,5 @@ class DefinitionGraph:
 
 @lru_cache(maxsize=2)
 def definition_graph(graph: ControlFlowGraph) -> DefinitionGraph:
-    """Return the definitions of a kernel; those of the last kernels are kept."""
+    """Return the definitions of a kernel; those of the last kernels are cached."""
     return DefinitionGraph(graph)

@@ -1,4 +1,4 @@
-"""The values that instructions write, by those that they read."""
+"""Compute the values that instructions write from the values that they read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuprof.sass.dataflow.expressions import (
     uniform_of,
 )
 from gpuprof.sass.dataflow.operand_reader import OperandReader, Result, Results, Rule
-from gpuprof.sass.dataflow.reaching_definitions import ReachingDefinitions, RegisterPlace
+from gpuprof.sass.dataflow.reaching_definitions import Definition, ReachingDefinitions
 from gpuprof.sass.dataflow.sum_rules import SUM_RULES
 from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.dataflow.word_rules import OPCODE_RULES, WORD_RULES
@@ -30,9 +30,9 @@ _LOADS_CONSTANTS = {"LDC", "ULDC", "LDCU"}
 
 
 class Evaluation:
-    """The values of instructions of one kernel, for all of its warps.
+    """The values of instructions of one kernel, shared by all warps.
 
-    Two thirds of what a further warp reads is what other warps have read: then so is what it writes.
+    Values are cached by the values that they are computed from: two thirds of those of a further warp are known.
     """
 
     def __init__(self, reaching: ReachingDefinitions, constants: Mapping[int, int]) -> None:
@@ -41,12 +41,12 @@ class Evaluation:
         self._reaching = reaching
         self._known: dict[tuple[object, ...], LinearExpr] = {}
         self._results: tuple[object, Mapping[str, Result]] = (None, {})
-        self._unknown: dict[tuple[RegisterPlace, bool], str] = {}
+        self._unknown: dict[tuple[Definition, bool], str] = {}
 
-    def value(self, place: RegisterPlace, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock) -> LinearExpr:
-        """Return what an instruction writes by the values that it reads, in the order of the definitions it needs.
+    def value(self, place: Definition, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock) -> LinearExpr:
+        """Return the value of a definition; `read` has the values of its sources, in their order.
 
-        Special registers alone depend on the warp, and instructions that read these read nothing else.
+        Only special registers depend on the warp, and instructions that read them read nothing else.
         """
         key = (place, read, active) if read else (place, active, warp)
         known = self._known.get(key)
@@ -56,10 +56,8 @@ class Evaluation:
             known = self._known[key] = self._evaluated(place, read, active, warp)
         return known
 
-    def _evaluated(
-        self, place: RegisterPlace, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock
-    ) -> LinearExpr:
-        if not place.bare:
+    def _evaluated(self, place: Definition, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock) -> LinearExpr:
+        if not place.unguarded:
             yes, no, guard = read
             if "!" in (self._reaching.instruction(place).predicate or ""):
                 guard = ONE.plus(guard, -1)
@@ -69,9 +67,9 @@ class Evaluation:
         return self.named(place, held if held is None or len(held.terms) <= MOST_TERMS else None)
 
     def _all_results(
-        self, place: RegisterPlace, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock
+        self, place: Definition, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock
     ) -> Mapping[str, Result]:
-        """Return all that the instruction of a definition writes; that of the last one is kept."""
+        """Return all results of the instruction of a definition; those of the last one are cached."""
         key = place.block, place.at, read, active, warp
         last, found = self._results
         if last != key:
@@ -84,8 +82,8 @@ class Evaluation:
         """Return a reader of the operands of an instruction."""
         return OperandReader(known, self.symbols, warp, self.constants, active)
 
-    def named(self, place: RegisterPlace, held: LinearExpr | None) -> LinearExpr:
-        """Return a value with a symbol for its unknown part."""
+    def named(self, place: Definition, held: LinearExpr | None) -> LinearExpr:
+        """Return a value with its unknown part named by a symbol."""
         if held is not None and held.align == WORD_BITS:
             return held
         varies = held is None and not place.name.startswith("U")
@@ -97,15 +95,15 @@ class Evaluation:
         rest = LinearExpr(0, ((name, 1 << held.align),))
         return LinearExpr(reduced(held.lanes, held.align), held.terms).plus(rest)
 
-    def _new_symbol(self, place: RegisterPlace, *, varies: bool) -> str:
+    def _new_symbol(self, place: Definition, *, varies: bool) -> str:
         instruction = self._reaching.instruction(place) if place.at >= 0 else None
         kind = _kind(place, instruction)
         name = join_name(place) if instruction is None else f"{instruction.address:x} {place.name}"
-        if not place.bare:
+        if not place.unguarded:
             name = f"{name} or not"
         if not varies:
             name = f"{name} in all lanes"
-        self.symbols.of[name] = Symbol(
+        self.symbols.by_name[name] = Symbol(
             kind=kind,
             varies=varies,
             block=place.block,
@@ -117,10 +115,10 @@ class Evaluation:
         return name
 
 
-def _kind(place: RegisterPlace, instruction: Instruction | None) -> SymbolKind:
+def _kind(place: Definition, instruction: Instruction | None) -> SymbolKind:
     if instruction is None:
         return "join"
-    if not place.bare:
+    if not place.unguarded:
         return "choice"
     asked = requests(instruction)
     if asked or instruction.name in _LOADS_CONSTANTS:
@@ -128,13 +126,13 @@ def _kind(place: RegisterPlace, instruction: Instruction | None) -> SymbolKind:
     return "result"
 
 
-def join_name(place: RegisterPlace) -> str:
-    """Return the name of what a register begins a block with."""
+def join_name(place: Definition) -> str:
+    """Return the name of the value that a register has at the beginning of a block."""
     return f"join {place.block} {place.name}"
 
 
 def results(instruction: Instruction, reader: OperandReader) -> Mapping[str, Result]:
-    """Return what is known of the values that an instruction writes in the lanes in which it runs."""
+    """Return the values that an instruction writes in its active lanes, as far as they are known."""
     writes = _by_rule(instruction, reader)
     if writes is not None:
         return dict(writes)
@@ -155,13 +153,13 @@ def _by_rule(instruction: Instruction, reader: OperandReader) -> Results | None:
 
 
 def _rule_of(instruction: Instruction) -> Rule | None:
-    """Return the rule of an opcode, of one on uniform registers as of any other."""
+    """Return the rule of an opcode; one on uniform registers has the same rule."""
     opcode, name = instruction.opcode.removeprefix("U"), instruction.name.removeprefix("U")
     return OPCODE_RULES.get(opcode) or WORD_RULES.get(name) or SUM_RULES.get(name)
 
 
 def _loads_from_one_place(instruction: Instruction, reader: OperandReader) -> bool:
-    """Return whether all lanes load from one address of a space in which it is the same place for all."""
+    """Return whether all lanes load from one address in global or shared memory."""
     request, *more = requests(instruction) or (None,)
     if request is None or more or instruction.name == "LDSM":
         return False

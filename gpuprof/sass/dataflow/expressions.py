@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
+from gpuprof.sass.dataflow.reaching_definitions import Definition
 from gpuprof.units import WARP_THREADS
 
 LANES = WARP_THREADS
@@ -23,10 +23,10 @@ Lanes = int | tuple[int, ...]
 
 
 class LinearExpr(NamedTuple):
-    """The word of each lane: `lanes`, multiples of symbols, and an unnamed multiple of 2^`align` that lanes share.
+    """The word of each lane: `lanes`, plus multiples of symbols, plus an unnamed multiple of 2^`align`.
 
-    Arithmetic is modulo 2^32. A predicate is 0 or 1. Unknown parts are assumed not to wrap around between one lane and
-    the next.
+    The unnamed multiple is the same in all lanes. Arithmetic is modulo 2^32. A predicate is 0 or 1. Unknown parts are
+    assumed not to wrap around between one lane and the next.
     """
 
     lanes: Lanes
@@ -62,7 +62,7 @@ def _sum(lanes: Lanes, other: Lanes, times: int) -> Lanes:
 
 ZERO, ONE = LinearExpr(0), LinearExpr(1)
 UNIFORM = LinearExpr(0, (), 0)
-"""The same in all lanes, and no more is known."""
+"""An unknown value that is the same in all lanes."""
 
 
 def per_lane(function: Callable[..., int], *operands: Lanes) -> Lanes:
@@ -75,7 +75,7 @@ def per_lane(function: Callable[..., int], *operands: Lanes) -> Lanes:
 
 
 def folded(words: Sequence[int]) -> Lanes:
-    """Return words of all lanes in their normal form."""
+    """Return the words of all lanes; one integer if they are equal."""
     return words[0] if words.count(words[0]) == LANES else tuple(words)
 
 
@@ -90,7 +90,7 @@ def signed(word: int) -> int:
 
 
 def apart(lanes: Lanes) -> tuple[int, ...]:
-    """Return how far each lane is from the first."""
+    """Return the distance of each lane from the first, as signed numbers."""
     words = spread(lanes)
     half, first = WORD // 2, words[0]
     return tuple([(word - first + half) % WORD - half for word in words])
@@ -112,7 +112,7 @@ def exactly(function: Callable[..., int], *sources: LinearExpr | None) -> Linear
 
 
 def uniform_of(sources: Iterable[LinearExpr | None]) -> LinearExpr | None:
-    """Return the result of an unknown function of these views: uniform if all of them are."""
+    """Return the result of an unknown function of these views: uniform if all are, else None."""
     return UNIFORM if all(source is not None and isinstance(source.lanes, int) for source in sources) else None
 
 
@@ -122,7 +122,7 @@ def number_of(view: LinearExpr | None) -> int | None:
 
 
 def lane_mask(flag: LinearExpr | None) -> int | None:
-    """Return in which lanes a predicate is true, a bit for each; None if it is not exact."""
+    """Return the mask of lanes in which a predicate is true; None if it is not exact."""
     if flag is None or not flag.exact:
         return None
     if isinstance(flag.lanes, int):
@@ -131,7 +131,7 @@ def lane_mask(flag: LinearExpr | None) -> int | None:
 
 
 def by_mask(mask: int, yes: Lanes, no: Lanes) -> Lanes:
-    """Choose for each lane."""
+    """Return `yes` in the lanes of a mask and `no` in the others."""
     pairs = enumerate(zip(spread(yes), spread(no), strict=True))
     return folded([word if mask >> lane & 1 else other for lane, (word, other) in pairs])
 
@@ -141,10 +141,11 @@ SymbolKind = Literal["constant", "launch", "lanes", "start", "loaded", "shared",
 
 
 class Symbol(Struct, frozen=True, kw_only=True):
-    """An unknown of an expression. `varies`: lanes of a warp may have different values.
+    """An unknown in an expression. `varies`: its value may differ between lanes of a warp.
 
-    `place` is the definition that it is a part of, `address` that of the instruction, `opcode` the name of its opcode.
-    `reads` are the definitions that it follows from, `factors` the symbols of a product. It is a multiple of 2^`align`.
+    `place` is the definition of which it is the unknown part; `address` and `opcode` are those of the instruction.
+    `reads` are the definitions that it is computed from, `factors` the symbols of a product. Its value is a multiple of
+    2^`align`.
     """
 
     kind: SymbolKind
@@ -152,39 +153,39 @@ class Symbol(Struct, frozen=True, kw_only=True):
     block: int = -1
     address: int | None = None
     opcode: str = ""
-    reads: tuple[RegisterPlace, ...] = ()
+    reads: tuple[Definition, ...] = ()
     factors: tuple[str, ...] = ()
     align: int = 0
-    place: RegisterPlace | None = None
+    place: Definition | None = None
 
 
 LANE = "lane"
-"""The name of what follows from the index of a lane, without the differences between lanes."""
+"""The name of the lane index, of which only the differences between lanes matter."""
 
 
 class Symbols:
     """The symbols of one kernel by their names. A symbol that turns out to vary gets another name."""
 
     def __init__(self) -> None:
-        self.of = {LANE: Symbol(kind="lanes", varies=True)}
+        self.by_name = {LANE: Symbol(kind="lanes", varies=True)}
         self._views: dict[LinearExpr, LinearExpr | None] = {}
 
     def new(self, name: str, symbol: Symbol, times: int = 1) -> LinearExpr:
         """Return a multiple of a symbol."""
-        self.of[name] = symbol
+        self.by_name[name] = symbol
         return LinearExpr(0, ((name, times),))
 
     def varies(self, held: LinearExpr) -> bool:
-        """Return whether lanes of a warp may hold different values."""
+        """Return whether the value may differ between lanes of a warp."""
         return not isinstance(held.lanes, int) or any(
-            self.of[symbol].varies or not isinstance(factor, int) for symbol, factor in held.terms
+            self.by_name[symbol].varies or not isinstance(factor, int) for symbol, factor in held.terms
         )
 
     def unknown_align(self, held: LinearExpr) -> int | None:
         """Return the power of two that divides all symbols of an expression; None if lanes differ by them."""
         align = held.align
         for name, factor in held.terms:
-            symbol = self.of[name]
+            symbol = self.by_name[name]
             if symbol.varies or not isinstance(factor, int):
                 return None
             align = min(align, zero_bits(factor) + symbol.align)
@@ -225,9 +226,9 @@ class Symbols:
         factors = tuple(sorted((*self.factors(first), *self.factors(second))))
         if len(factors) > _MOST_FACTORS:
             return None
-        of = [self.of[factor] for factor in factors]
+        of = [self.by_name[factor] for factor in factors]
         name = "*".join(factors)
-        self.of[name] = Symbol(
+        self.by_name[name] = Symbol(
             kind="product",
             varies=any(symbol.varies for symbol in of),
             factors=factors,
@@ -238,7 +239,7 @@ class Symbols:
 
     def factors(self, name: str) -> tuple[str, ...]:
         """Return the symbols that one is a product of; itself if it is none."""
-        return self.of[name].factors or (name,)
+        return self.by_name[name].factors or (name,)
 
     def choose(self, flag: LinearExpr | None, yes: LinearExpr, no: LinearExpr, active: int) -> LinearExpr | None:
         """Return `yes` in the lanes in which a predicate is true, `no` in the others; `active` has a bit for each."""
@@ -258,7 +259,7 @@ class Symbols:
 
 
 def reduced(lanes: Lanes, align: int) -> Lanes:
-    """Return lanes without the part that the shared unknown can take over."""
+    """Return lanes in normal form: the shared unknown multiple of 2^`align` absorbs what it can."""
     if align >= WORD_BITS:
         return lanes
     if isinstance(lanes, int):

@@ -1,4 +1,4 @@
-"""Where a launch's sizes and a kernel's arguments lie in constant bank 0, and which arguments are pointers."""
+"""The layout of constant bank 0 (launch sizes, kernel arguments), and which arguments are pointers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Dims = tuple[int, int, int]
 
 
 class PlacedArgument(NamedTuple):
-    """An argument, how far behind the first one it lies, in bytes, and its value, if that is known."""
+    """An argument: its offset from the first one, its size, and its value if known."""
 
     offset: int
     size_bytes: int
@@ -32,7 +32,7 @@ _LAYOUTS = (
     (90, _Layout(0x0, 0xC, 0x210)),
     (0, _Layout(0x0, 0xC, 0x160)),
 )
-"""By the lowest compute capability: the offsets at which code by NVRTC 13.5 reads blockDim, gridDim and arguments."""
+"""Offsets of blockDim, gridDim and arguments in code by NVRTC 13.5, by the lowest compute capability they apply to."""
 _NUMBER = re.compile(r"sm_(\d+)")
 
 
@@ -45,10 +45,11 @@ def known_constants(
     begin: int | None = None,
     aligned: Callable[[int], Collection[int]] = lambda _: (),
 ) -> dict[int, int]:
-    """Return the known bytes of constant bank 0 by their offset, with arguments at the offsets in the cubin.
+    """Return the known bytes of constant bank 0 by their offset.
 
-    `begin` is the offset of the first one; None: that of the architecture. `aligned` returns which offsets contain
-    pointers: multiples of 256, as cudaMalloc returns them (CUDA C++ Programming Guide, Device Memory Accesses).
+    `begin` is the offset of the first argument; None: that of the architecture. `aligned` maps it to the offsets whose
+    byte is 0, as the low byte of a pointer is: cudaMalloc returns multiples of 256 (CUDA C++ Programming Guide, Device
+    Memory Accesses).
     """
     layout = _layout(target)
     first = begin if begin is not None else layout.arguments
@@ -91,16 +92,16 @@ _ADDENDS = {"IMAD": 2, "UIMAD": 2, "LEA": 1, "ULEA": 1}
 
 @lru_cache(maxsize=1 << 16)
 def bank_offset(operand: str) -> int | None:
-    """Return the offset in constant bank 0 that an operand reads; None for others."""
+    """Return the offset in constant bank 0 that an operand reads; None for other operands."""
     match = _BANK_0.fullmatch(operand)
     return int(match["offset"] or "0", 16) if match else None
 
 
 def pointers(code: Sequence[Instruction], offsets: Collection[int]) -> frozenset[int]:
-    """Return those of these offsets in bank 0 whose two words are only ever added to something, or used as an address.
+    """Return the offsets whose two words are pointers: only ever added to something, or used as an address.
 
-    What is multiplied, shifted, compared or masked is a number. Copies in registers count until they are overwritten,
-    in the order of the code.
+    A value that is multiplied, shifted, compared or masked is a number. Copies in registers are followed in the order
+    of the code until they are overwritten.
     """
     held: dict[str, int] = {}
     seen: set[int] = set()
@@ -120,7 +121,7 @@ def pointers(code: Sequence[Instruction], offsets: Collection[int]) -> frozenset
 
 
 def _used(instruction: Instruction, offsets: Collection[int], held: Mapping[str, int]) -> Iterator[tuple[int, int]]:
-    """Yield the arguments that an instruction reads, and in which source."""
+    """Yield, for each argument that an instruction reads, the index of the source operand and the argument's offset."""
     for place, operand in enumerate(sources(instruction)):
         offset = bank_offset(operand.strip("-~|"))
         if offset is not None and offset in offsets:
@@ -131,7 +132,7 @@ def _used(instruction: Instruction, offsets: Collection[int], held: Mapping[str,
 
 
 def _adds(instruction: Instruction, place: int) -> bool:
-    """Return whether a source of an instruction is only added to something, or an address."""
+    """Return whether a source operand is only added to something, or is an address."""
     operand = sources(instruction)[place]
     if "[" in operand and not operand.startswith("c["):
         return True

@@ -1,4 +1,4 @@
-"""Reads the operands of an instruction as affine expressions: registers, numbers, constants, addresses."""
+"""Read the operands of an instruction as affine expressions: registers, numbers, constants, addresses."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def _form_of(operand: str) -> _Form | None:
 class OperandReader:
     """Reads the operands of one instruction.
 
-    `known` are the registers that it reads, `active` the lanes that may run it, `constants` the known bytes of constant
-    bank 0 by their offset.
+    `known` maps the registers that it reads to their values. `active` is the mask of lanes that may run it. `constants`
+    are the known bytes of constant bank 0 by their offset.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class OperandReader:
         self.known, self._constants = known, constants
 
     def word(self, operand: str) -> LinearExpr | None:
-        """Return an operand of one word, the lower one of a longer operand; None for forms that are not known."""
+        """Return the value of an operand, the lower word of a longer one; None for unknown forms."""
         form = _form_of(operand)
         if form is None:
             return None
@@ -80,7 +80,7 @@ class OperandReader:
         return _with_sign(form.sign, held)
 
     def upper(self, operand: str) -> LinearExpr | None:
-        """Return the upper word of an operand of two words, which has no sign or is a number or exact."""
+        """Return the upper word of an operand of two words; None if it is a register or constant with a sign."""
         form = _form_of(operand)
         if form is None or (form.sign and (form.register or form.constant)):
             return None
@@ -92,11 +92,11 @@ class OperandReader:
         return LinearExpr((number >> WORD_BITS) % WORD)
 
     def view(self, operand: str) -> LinearExpr | None:
-        """Return an operand without symbols; None if the differences between lanes are not known."""
+        """Return the value of an operand without symbols; None if the differences between lanes are unknown."""
         return self.symbols.lanes_of(self.word(operand))
 
     def flag(self, operand: str) -> LinearExpr | None:
-        """Return a predicate, 1 for PT."""
+        """Return the value of a predicate; 1 for PT."""
         match = _FLAG.fullmatch(operand)
         if match is None:
             return None
@@ -108,13 +108,13 @@ class OperandReader:
         return self.symbols.lanes_of(self.flag(operand))
 
     def choose(self, flag: str, yes: LinearExpr | None, no: LinearExpr | None) -> LinearExpr | None:
-        """Return one value in the lanes in which a predicate is true, another in the others."""
+        """Return `yes` in the lanes in which a predicate is true, `no` in the others; None if unknown."""
         if yes is None or no is None:
             return None
         return self.symbols.choose(self.flag(flag), yes, no, self.active)
 
     def bank(self, operand: str, *, skip: int = 0, size: int = 4, sign: bool = False) -> LinearExpr | None:
-        """Return a constant: the same in all lanes if its address is."""
+        """Return a constant; it is the same in all lanes if its address is."""
         offset = bank_offset(operand)
         if offset is None:
             registers = named(operand)
@@ -155,7 +155,7 @@ def _with_sign(sign: str, held: LinearExpr | None) -> LinearExpr | None:
 
 
 Result = LinearExpr | None | Callable[[], LinearExpr | None]
-"""The new value of a register, or what computes it; None: nothing is known, lanes may differ."""
+"""The new value of a register, or a function that computes it; None: unknown, and lanes may differ."""
 Results = Sequence[tuple[str, Result]]
 Rule = Callable[[Instruction, OperandReader], "Results | None"]
 """None: the rule does not cover this form of the instruction."""
@@ -165,13 +165,13 @@ IS_FLAG = re.compile(r"!?U?P(?:\d+|T)")
 
 
 def next_register(register: str, by: int = 1) -> str:
-    """Return the name of a register further on."""
+    """Return the name of the register `by` numbers higher."""
     match = _NUMBERED.fullmatch(register)
     return f"{match[1]}{int(match[2]) + by}" if match else register
 
 
 def split_operands(instruction: Instruction) -> tuple[str, list[str], list[str], list[str]]:
-    """Return the destination, the predicates of a carry out, the sources, and the predicates of a carry in."""
+    """Split operands into the destination, predicates of the carry out, sources, and predicates of the carry in."""
     target, *rest = instruction.operands
     flags = 0
     while IS_FLAG.fullmatch(rest[flags]):

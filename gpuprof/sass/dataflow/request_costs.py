@@ -21,10 +21,9 @@ _MATRICES = ("LDSM", "STSM")
 class Access(Struct, frozen=True):
     """One memory instruction of one warp.
 
-    `offsets`: for each lane how far its address lies from that of lane 0, in bytes; None if that is not known.
-    Lane 0's address is `start` more than a multiple of `alignment`, a power of two: larger than the memory if all
-    of it is known, 1 if nothing is. `active`: the lanes that may take part; none if the warp never comes to the
-    instruction.
+    `offsets` has for each lane the distance of its address from lane 0's, in bytes; None if unknown. Lane 0's address
+    is `start` more than a multiple of `alignment`, a power of two: 1 if nothing is known of it, larger than the memory
+    if all is. `active` are the lanes that may take part; none if the warp never reaches the instruction.
     """
 
     address: int
@@ -39,12 +38,12 @@ class Access(Struct, frozen=True):
 
     @property
     def runs(self) -> bool:
-        """Return whether the warp may come to the instruction."""
+        """Return whether the warp may reach the instruction."""
         return any(self.active)
 
 
 def sectors(access: Access) -> int | None:
-    """Return how many 32-byte sectors of global or local memory one request touches; None if that is not known.
+    """Return how many 32-byte sectors of global or local memory one request touches; None if unknown.
 
     A sector is an aligned 32-byte chunk of a cache line (Nsight Compute, Kernel Profiling Guide, Metrics Decoder).
     The unknown part of lane 0's address counts as zero: an unknown base is a multiple of 128. In local memory the
@@ -60,9 +59,9 @@ def sectors(access: Access) -> int | None:
 
 
 def needed(access: Access) -> int:
-    """Return the sectors, or wavefronts, that the lanes of a request need side by side.
+    """Return the sectors (wavefronts, if shared) of a request if its lanes accessed consecutive addresses.
 
-    If they are known to touch the same bytes, these count once; of shared memory the wavefronts without conflicts.
+    Bytes that lanes are known to share count once.
     """
     served = _served(access) if access.kind == "load" and access.opcode.startswith("LDS.") else None
     if served is not None and not merges(access):
@@ -77,7 +76,7 @@ def needed(access: Access) -> int:
 
 
 def lane_stride(access: Access) -> int | None:
-    """Return by how many bytes each lane lies further than the one before it, if that is the same for all."""
+    """Return the bytes from each active lane to the next, if that is the same for all."""
     if access.offsets is None or sum(access.active) < 2:
         return None
     places = [(lane, offset) for lane, offset in enumerate(access.offsets) if access.active[lane]]
@@ -87,7 +86,7 @@ def lane_stride(access: Access) -> int | None:
 
 
 def _spans(access: Access) -> dict[int, tuple[int, int]] | None:
-    """Return the first and the last byte that each lane touches, of those that take part."""
+    """Return the first and the last byte that each active lane touches."""
     if access.offsets is None:
         return None
     begins = (access.start + offset for offset in access.offsets)
@@ -95,24 +94,24 @@ def _spans(access: Access) -> dict[int, tuple[int, int]] | None:
 
 
 def _pieces(span: tuple[int, int], size: int) -> range:
-    """Return the numbers of the aligned pieces of memory, of so many bytes, that a lane touches."""
+    """Return the numbers of the aligned pieces of `size` bytes that a lane touches."""
     first, last = span
     return range(first // size, last // size + 1)
 
 
 def ways(access: Access) -> int | None:
-    """Return how many times as long as without bank conflicts one shared-memory request takes, rounded up: 1 is none.
+    """Return the degree of bank conflict of a shared-memory request, rounded up; 1 is no conflict.
 
-    That is its wavefronts ÷ those that its width needs at least: 1 for lanes of 4 bytes and less, 2 of 8, 4 of 16.
+    That is its wavefronts ÷ the least for its width: 1 for lanes of up to 4 bytes, 2 for 8, 4 for 16.
     """
     served = _served(access)
     return served and -(-served[0] // served[1])
 
 
 def wavefronts(access: Access, source: Access | None = None) -> int | None:
-    """Return in how many passes the banks serve one shared-memory request; None if that is not known.
+    """Return the wavefronts of one shared-memory request; None if unknown.
 
-    `source` is the global side of an LDGSTS: what came from different cache lines is written in different passes, as
+    `source` is the global side of an LDGSTS: data from different cache lines is written in different wavefronts, as
     the counters of A100 show.
     """
     served = _served(access, source)
@@ -120,7 +119,7 @@ def wavefronts(access: Access, source: Access | None = None) -> int | None:
 
 
 def _served(access: Access, source: Access | None = None) -> tuple[int, int] | None:
-    """Return the wavefronts of a shared-memory request, and how many there would be without conflicts.
+    """Return the wavefronts of a shared-memory request, and its wavefronts without conflicts.
 
     Successive 32-bit words lie in successive ones of 32 banks, each of which serves one word at a time, to all lanes
     that ask for it (CUDA C++ Programming Guide, Compute Capability 5.x, Shared Memory; 7.x and newer the same). Lanes
@@ -133,7 +132,9 @@ def _served(access: Access, source: Access | None = None) -> tuple[int, int] | N
     together = LANES * _BANK_BYTES // max(_BANK_BYTES, access.width_bytes)
     paired = _is_wide_load(access) and _paired(spans, range(LANES))
     together *= 2 if paired else 1
-    lines = {lane: begin // _LINE_BYTES for lane, (begin, _) in (_spans(source) or {}).items()} if source else {}
+    lines = {}
+    if source is not None:
+        lines = {lane: begin // _LINE_BYTES for lane, (begin, _) in (_spans(source) or {}).items()}
     groups: dict[tuple[int, int], set[int]] = {}
     for lane, span in spans.items():
         group = lane // together, lines.get(lane, 0)
@@ -143,11 +144,11 @@ def _served(access: Access, source: Access | None = None) -> tuple[int, int] | N
 
 
 def merges(access: Access) -> bool:
-    """Return whether lanes of a shared-memory request ask for the same words in a way whose passes are not known.
+    """Return whether lanes of a shared-memory request share words, so that its wavefronts are unknown.
 
-    Atomics on one word follow one another. Groups of lanes of 8 and 16 bytes may be served together if some lanes
-    are off, stores to the same words, and loads of which only one half of the warp is `_paired`: then `wavefronts` is
-    no more than a bound. Rows of an LDSM or STSM are served matrix by matrix.
+    Atomics on one word are serialized. Lanes of 8 and 16 bytes may be served in larger groups if some lanes are
+    inactive, if they store to the same words, or if only one half of the warp is `_paired`. In these cases
+    `wavefronts` is an upper bound. Rows of an LDSM or STSM are served matrix by matrix.
     """
     spans = _spans(access)
     if access.space != "shared" or spans is None or access.opcode.startswith(_MATRICES):
@@ -171,10 +172,10 @@ def _is_wide_load(access: Access) -> bool:
 
 
 def _paired(spans: Mapping[int, tuple[int, int]], lanes: Iterable[int]) -> bool:
-    """Return whether each of these lanes loads the same as its neighbour, or each the same as the next but one.
+    """Return whether each lane loads the same as lane ^ 1, or each the same as lane ^ 2.
 
-    The register file takes 128 bytes a cycle, and of such loads two registers at once: one of 16 bytes a lane takes 2
-    wavefronts instead of 4 (https://forums.developer.nvidia.com/t/77228, by NVIDIA, on 7.0 to 7.5; the counters of
+    The register file takes 128 bytes a cycle, and twice that of such loads: one of 16 bytes a lane takes 2 wavefronts
+    instead of 4 (https://forums.developer.nvidia.com/t/77228, by NVIDIA, on 7.0 to 7.5; the counters of
     A10G agree for 16 bytes). Other lanes that load the same save none.
     """
     where = list(lanes)

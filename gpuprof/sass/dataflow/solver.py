@@ -1,8 +1,9 @@
-"""The data-flow solver: values of registers and running lanes in one warp, on all paths, in all iterations of loops.
+"""The data-flow solver: values of registers and active lanes in one warp, for all paths and loop iterations.
 
-It is optimistic and sparse: a value is evaluated when one that it follows from has changed, only along edges that lanes
-may take (Wegman and Zadeck, Constant Propagation with Conditional Branches, 1991). Values that join become an
-expression with one unknown that lanes share, of which ever less is known; so it ends.
+It is sparse conditional propagation: a value is evaluated again only if one that it depends on has changed, and only
+along edges that lanes may take (Wegman and Zadeck, Constant Propagation with Conditional Branches, 1991). Values that
+join become an expression with an unknown that lanes share. Each further change of a join makes it less precise, so the
+solver terminates.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from gpuprof.sass.dataflow.expressions import (
     zero_bits,
 )
 from gpuprof.sass.dataflow.operand_reader import OperandReader
-from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
+from gpuprof.sass.dataflow.reaching_definitions import Definition
 from gpuprof.sass.dataflow.warps import ThreadBlock
 from gpuprof.sass.instruction import JUMPS
 
 _LEAST_STEPS = 20_000
 _STEPS_PER_NODE = 16
-"""Evaluations before a kernel counts as too long; compiled kernels take two for each node."""
+"""Limits on the number of evaluations; compiled kernels take two for each node."""
 _BOTTOM = -1
 
 
 class _Part(NamedTuple):
-    """The value that lanes bring into a block with an edge, and the block before."""
+    """The value of a register on an edge into a block: the predecessor, the value, and the lanes that take the edge."""
 
     source: int
     value: LinearExpr
@@ -44,10 +45,10 @@ class _Part(NamedTuple):
 
 
 class Solver:
-    """The values of one kernel in one warp: `held` by definition, `active` lanes by block.
+    """The values of one kernel in one warp: `value_of` a definition, `active` lanes of a block.
 
-    `settled`: the solver came to an end; else nothing is known. `constants` are known bytes of constant bank 0. With
-    `every_path` lanes may take each branch, also if its condition is known not to hold in this warp.
+    `settled`: the solver terminated within its limits; otherwise nothing is known. `constants` are known bytes of
+    constant bank 0. With `every_path`, lanes may take both sides of each branch, even if its condition is known.
     """
 
     def __init__(
@@ -67,29 +68,29 @@ class Solver:
         self.evaluation = definitions.evaluation(constants)
         self.symbols = self.evaluation.symbols
         self.active: dict[int, int] = {}
-        self._held: list[LinearExpr | None] = [None] * len(definitions.nodes)
+        self._values: list[LinearExpr | None] = [None] * len(definitions.nodes)
         self._edges: dict[tuple[int, int], int] = {}
-        self._joined: dict[RegisterPlace, int] = {}
-        self._mixed: dict[int, frozenset[str] | None] = {}
+        self._joined: dict[Definition, int] = {}
+        self._join_by_lane: dict[int, frozenset[str] | None] = {}
         self._diverged: set[int] = set()
-        self._closed: set[tuple[int, int]] = set()
+        self._not_taken: set[tuple[int, int]] = set()
         self._queue: list[int] = []
         self._queued: set[int] = set()
         self.settled = self._solve()
 
-    def held(self, place: RegisterPlace) -> LinearExpr:
-        """Return the value of a definition; of one that is not reached nothing is known."""
+    def value_of(self, place: Definition) -> LinearExpr:
+        """Return the value of a definition; an unknown value if it was not reached."""
         number = self.definitions.numbers.get(place)
-        known = self._held[number] if number is not None else None
+        known = self._values[number] if number is not None else None
         return known if known is not None else self.evaluation.named(place, None)
 
-    def read_by(self, block: int, at: int, name: str) -> RegisterPlace:
+    def read_by(self, block: int, at: int, name: str) -> Definition:
         """Return the definition of a register that an instruction reads."""
         return self.definitions.read_by(block, at, name)
 
     def reader(self, block: int, at: int, operands: Iterable[str]) -> OperandReader:
-        """Return a reader of operands of an instruction."""
-        known = {place.name: self.held(place) for place in self.definitions.read_in(block, at, operands)}
+        """Return a reader for operands of an instruction."""
+        known = {place.name: self.value_of(place) for place in self.definitions.read_in(block, at, operands)}
         return self.evaluation.reader(known, self.active.get(block, 0), self.warp)
 
     def _solve(self) -> bool:
@@ -111,8 +112,8 @@ class Solver:
                 self._end(node.block)
             else:
                 value = self._evaluate(node.place, self.definitions.reads[number])
-                if value is not None and value != self._held[number]:
-                    self._held[number] = value
+                if value is not None and value != self._values[number]:
+                    self._values[number] = value
                     self._add(self.definitions.users[number])
         return True
 
@@ -136,7 +137,7 @@ class Solver:
     def _end(self, block: int) -> None:
         """Pass the lanes that leave a block to its successors."""
         last, successors = self.graph.blocks[block][-1], self.graph.successors[block]
-        flag = self._leaving(block)
+        flag = self._lanes_that_jump(block)
         mask = lane_mask(flag)
         targets = []
         for target in successors:
@@ -146,7 +147,7 @@ class Solver:
             if not lanes and self._every_path:
                 lanes = self.active[block]
             if not lanes:
-                self._closed.add((block, target))
+                self._not_taken.add((block, target))
                 continue
             targets.append(target)
             if lanes != self._edges.get((block, target)):
@@ -157,14 +158,14 @@ class Solver:
         if len(targets) > 1 and not same and block not in self._diverged:
             self._diverge(block)
 
-    def _leaving(self, block: int) -> LinearExpr | None:
-        """Return in which lanes the last instruction of a block leads away."""
+    def _lanes_that_jump(self, block: int) -> LinearExpr | None:
+        """Return the predicate of the lanes in which the last instruction of a block jumps or ends threads."""
         last = self.graph.blocks[block][-1]
-        if last.asks_warp and last.predicate is None:
+        if last.branches_on_divergence and last.predicate is None:
             return UNIFORM
         conditions = self.definitions.conditions(block)
         if not conditions:
-            return ONE if self.definitions.leads_away(block) else None
+            return ONE if self.definitions.jumps_or_ends(block) else None
         reader = self.reader(block, len(self.graph.blocks[block]) - 1, conditions)
         return exactly(lambda *values: int(all(values)), *map(reader.flag_view, conditions))
 
@@ -177,74 +178,74 @@ class Solver:
             self._add([number])
 
     def _diverge(self, block: int) -> None:
-        """Note where the lanes that diverge at the end of a block reconverge."""
+        """Record where lanes that diverge at the end of a block reconverge."""
         self._diverged.add(block)
         merge = self.graph.reconvergence(block)
         for target in merge.blocks:
-            mixed = self._mixed.get(target, frozenset())
-            self._mixed[target] = None if mixed is None else mixed | merge.written
+            mixed = self._join_by_lane.get(target, frozenset())
+            self._join_by_lane[target] = None if mixed is None else mixed | merge.written
             if target in self.definitions.of_block:
                 self._add_joins(target)
 
     # Values
 
-    def _evaluate(self, place: RegisterPlace, reads: Sequence[int]) -> LinearExpr | None:
+    def _evaluate(self, place: Definition, reads: Sequence[int]) -> LinearExpr | None:
         if place.at < 0:
             return self._join(place, reads)
-        read = tuple([known for number in reads if (known := self._held[number]) is not None])
+        read = tuple([known for number in reads if (known := self._values[number]) is not None])
         if len(read) < len(reads):
-            read = tuple(map(self.held, self.definitions.reaching.sources(place)))
+            read = tuple(map(self.value_of, self.definitions.reaching.sources(place)))
         return self.evaluation.value(place, read, self.active[place.block], self.warp)
 
     # Joins
 
-    def _join(self, place: RegisterPlace, ways: Sequence[int]) -> LinearExpr | None:
+    def _join(self, place: Definition, ways: Sequence[int]) -> LinearExpr | None:
         if not ways:
             return self._start(place)
-        old = self._held[self.definitions.numbers[place]]
+        old = self._values[self.definitions.numbers[place]]
         if self._joined.get(place) == _BOTTOM:
             return old
         parts = []
         for source, way in zip(self._before[place.block], ways, strict=True):
-            known, lanes = self._held[way], self._edges.get((source, place.block))
+            known, lanes = self._values[way], self._edges.get((source, place.block))
             if known is not None and lanes:
                 parts.append(_Part(source, known, lanes))
         if not parts:
             return None
-        if self._is_mixed(place) and not self._moves_alike(place.block, parts):
-            met = self._mixed_value(place, parts)
+        if self._joins_by_lane(place) and not self._is_one_value(place.block, parts):
+            met = self._joined_lane_by_lane(place, parts)
             if old is not None and met != old:
                 met = None
         else:
-            met = self._met(place, [part.value for part in parts])
+            met = self._joined_value(place, [part.value for part in parts])
         if met is None:
             self._joined[place] = _BOTTOM
         return self.evaluation.named(place, met)
 
-    def _start(self, place: RegisterPlace) -> LinearExpr:
-        """Return the value of a register that nothing was written to, or that a function may have written."""
+    def _start(self, place: Definition) -> LinearExpr:
+        """Return the value of a register at an entry, or after a call that may have written it."""
         begins = self.graph.entries == (place.block,) and not self._before[place.block]
         varies = not (begins or place.name.startswith("U") or place.name == "R1")
         symbol = Symbol(kind="start", varies=varies, block=place.block)
         return self.symbols.new(f"start {place.block} {place.name}", symbol)
 
-    def _is_mixed(self, place: RegisterPlace) -> bool:
-        """Return whether lanes that took different paths may bring different values."""
-        if place.block not in self._mixed or place.name.startswith("U"):
+    def _joins_by_lane(self, place: Definition) -> bool:
+        """Return whether lanes that took different paths may have different values of this register here."""
+        if place.block not in self._join_by_lane or place.name.startswith("U"):
             return False
-        mixed = self._mixed[place.block]
+        mixed = self._join_by_lane[place.block]
         return mixed is None or place.name in mixed
 
-    def _moves_alike(self, block: int, parts: Sequence[_Part]) -> bool:
-        """Return whether lanes enter a loop with one value, and come back to its header with one, on every path."""
+    def _is_one_value(self, block: int, parts: Sequence[_Part]) -> bool:
+        """Return whether all entries of a loop have one value, and all its back edges have one value."""
         body = self.graph.loops.get(block)
         if body is None:
             return False
         values = {(part.source in body, part.value) for part in parts}
         return len(values) == len({is_inside for is_inside, _ in values})
 
-    def _met(self, place: RegisterPlace, values: Sequence[LinearExpr]) -> LinearExpr | None:
-        """Return values that all lanes have together: the first, and a multiple of what the others differ by."""
+    def _joined_value(self, place: Definition, values: Sequence[LinearExpr]) -> LinearExpr | None:
+        """Join values that all lanes share: the first, plus an unknown multiple of their differences."""
         own = f"{join_name(place)} in all lanes"
         first = next((value for value in values if not any(name == own for name, _ in value.terms)), values[0])
         align = self._joined.get(place, WORD_BITS)
@@ -260,10 +261,10 @@ class Solver:
             self._joined[place] = align
         return first._replace(align=align)
 
-    def _mixed_value(self, place: RegisterPlace, parts: Sequence[_Part]) -> LinearExpr | None:
-        """Return values of different lanes: lane by lane if that is known."""
+    def _joined_lane_by_lane(self, place: Definition, parts: Sequence[_Part]) -> LinearExpr | None:
+        """Join values of lanes that took different paths, lane by lane; None if that is unknown."""
         _, first, taken = parts[0]
-        if any(self._is_of_turn(place.block, name) for name, _ in first.terms):
+        if any(self._changes_in_inner_loop(place.block, name) for name, _ in first.terms):
             return None
         lanes = first.lanes
         for _, value, mask in parts[1:]:
@@ -274,7 +275,7 @@ class Solver:
             taken |= mask
         return first._replace(lanes=lanes)
 
-    def _is_of_turn(self, block: int, name: str) -> bool:
-        """Return whether a symbol is of a loop that does not contain a block: it may differ in each iteration."""
-        around = self.graph.loops_around.get(self.symbols.of[name].block, ())
+    def _changes_in_inner_loop(self, block: int, name: str) -> bool:
+        """Return whether a symbol comes from a loop that does not contain this block: it may differ by iteration."""
+        around = self.graph.loops_around.get(self.symbols.by_name[name].block, ())
         return any(block not in self.graph.loops[header] for header in around)

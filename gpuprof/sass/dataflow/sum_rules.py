@@ -37,9 +37,9 @@ def total_of(terms: Sequence[LinearExpr | None]) -> LinearExpr | None:
 def _upper(
     reader: OperandReader, lower: LinearExpr | None, function: Callable[..., int], *read: LinearExpr | None
 ) -> LinearExpr | None:
-    """Return the upper word of a function of words, of which `lower` is the lower one.
+    """Return the upper word of a function of words; `lower` is the lower word.
 
-    It is uniform if the lower one is known but for an unknown that lanes share, and the lanes are near each other.
+    The upper word is uniform if the lower one is known except for a shared unknown, and lanes are close to each other.
     """
     views = [reader.symbols.lanes_of(source) for source in read]
     known = [view for view in views if view is not None]
@@ -63,13 +63,13 @@ def _add(instruction: Instruction, reader: OperandReader) -> Results | None:
 
 
 def _of_two_words(*words: int) -> int:
-    """Return the sum of numbers of two words: all lower words come before all upper ones."""
+    """Return the sum of two-word numbers; all lower words are passed before all upper words."""
     half = len(words) // 2
     return sum(words[:half]) + (sum(words[half:]) << WORD_BITS)
 
 
 def _carry(reader: OperandReader, operands: Sequence[str], terms: Sequence[LinearExpr | None]) -> LinearExpr | None:
-    """Return the carry of a sum. A word is subtracted as the hardware does: 2^32 - x is added, also if x is 0."""
+    """Return the carry of a sum. Like the hardware, subtract x by adding 2^32 - x, also if x is 0."""
 
     def total(*words: int) -> int:
         return sum(
@@ -129,7 +129,7 @@ def _shift_add(instruction: Instruction, reader: OperandReader) -> Results | Non
 
 
 def _upper_shifted(low: LinearExpr | None, high: LinearExpr | None, by: int, *, sign: bool) -> LinearExpr | None:
-    """Return the upper word of two words shifted to the left; with `sign` the upper one is the sign of the lower."""
+    """Return the upper word of a left shift of two words; with `sign` the upper word is the sign of the lower."""
     if low is None:
         return None
     if sign or (high is not None and high == ZERO):

@@ -1,8 +1,8 @@
-"""How often loops run, if their code makes that a constant.
+"""Trip counts of loops that are constants.
 
-That is known if one branch alone leaves a loop, by a comparison of a register that each iteration moves by the same
-number with one that the loop does not change, and both begin with known numbers. The iterations are those of the
-machine code: of a loop that the compiler unrolled four times there is one iteration for four of the source.
+A trip count is known if a loop has one exit, whose branch compares an induction variable with a loop-invariant value,
+and both have known initial values. Iterations are those of the machine code: a loop that the compiler unrolled four
+times has one iteration for four of the source.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gpuprof.sass.dataflow.expressions import WORD, LinearExpr, number_of, signed
-from gpuprof.sass.dataflow.reaching_definitions import RegisterPlace
-from gpuprof.sass.dataflow.solution import LoopMoves, Solution
+from gpuprof.sass.dataflow.reaching_definitions import Definition
+from gpuprof.sass.dataflow.solution import Induction, Solution
 from gpuprof.sass.dataflow.word_rules import COMPARE
 from gpuprof.sass.flow.graph import ControlFlowGraph
 from gpuprof.sass.instruction import ENDS, Instruction
@@ -22,7 +22,7 @@ _END_THREADS = {*ENDS, "BREAK", "BPT"}
 
 
 def trip_counts_of(solution: Solution) -> dict[int, int]:
-    """Return how often loops run each time that they are entered, by the address of the header, if that is known."""
+    """Return the known trip counts of loops by the address of their headers."""
     solution = solution.of_every_path()
     graph = solution.graph
     counts = {}
@@ -35,9 +35,9 @@ def trip_counts_of(solution: Solution) -> dict[int, int]:
 
 
 def _exit(graph: ControlFlowGraph, header: int) -> int | None:
-    """Return the block with the only branch that leaves a loop, if each iteration ends with it.
+    """Return the block with the only exit of a loop, if each iteration ends with it; else None.
 
-    Nothing but a jump may follow: `@P0 CALL.REL.NOINC 0x90`, then `BRA 0x10`.
+    Only a jump may follow it: `@P0 CALL.REL.NOINC 0x90`, then `BRA 0x10`.
     """
     body = graph.loops[header]
     before = graph.predecessors
@@ -56,7 +56,7 @@ def _ends_threads(block: Sequence[Instruction]) -> bool:
 
 
 def _count(solution: Solution, header: int, block: int) -> int | None:
-    """Return how often a loop runs that the last branch of a block leaves."""
+    """Return the trip count of a loop whose exit is the last branch of a block."""
     graph = solution.graph
     branch = graph.blocks[block][-1]
     flags = solution.definitions.conditions(block)
@@ -77,9 +77,9 @@ def _count(solution: Solution, header: int, block: int) -> int | None:
 
 
 def _compared(
-    solution: Solution, header: int, place: RegisterPlace, compare: Instruction, *, continues_if: bool
+    solution: Solution, header: int, place: Definition, compare: Instruction, *, continues_if: bool
 ) -> int | None:
-    """Return how often a loop runs that goes on after `ISETP.LT.AND P0, PT, R2, 0x20, PT` if P0 is so."""
+    """Return the trip count of a loop that continues if the result of `ISETP.LT.AND P0, …` is `continues_if`."""
     how, *kinds = compare.opcode.split(".")[1:] or ("",)
     if compare.name not in _COMPARISONS or how not in COMPARE or kinds not in (["AND"], ["U32", "AND"]):
         return None
@@ -90,8 +90,8 @@ def _compared(
     is_right = number_of(right) is not None
     limit = number_of(right if is_right else left)
     counter = left if is_right else right
-    moves = _counter(solution, header, counter) if counter is not None else None
-    if limit is None or moves is None or moves.entry is None or moves.step is None:
+    induction = _counter(solution, header, counter) if counter is not None else None
+    if limit is None or induction is None or induction.entry is None or induction.step is None:
         return None
     read = int if "U32" in kinds else signed
     end = read(limit)
@@ -100,16 +100,16 @@ def _compared(
         is_so = COMPARE[how](number, end) if is_right else COMPARE[how](end, number)
         return is_so == continues_if
 
-    return _turns(read(moves.entry), moves.step, end, continues, is_signed=read is signed)
+    return _iterations(read(induction.entry), induction.step, end, continues, is_signed=read is signed)
 
 
-def _written_in_loop(solution: Solution, header: int, place: RegisterPlace) -> Instruction | None:
+def _written_in_loop(solution: Solution, header: int, place: Definition) -> Instruction | None:
     inside = place.at >= 0 and place.block in solution.graph.loops[header]
     return solution.graph.blocks[place.block][place.at] if inside else None
 
 
 def _copied_flag(instruction: Instruction | None) -> str | None:
-    """Return the predicate that `PLOP3.LUT P6, PT, PT, PT, UP2, 0x80, 0x0` copies: the table is that of AND."""
+    """Return the predicate that `PLOP3.LUT P6, PT, PT, PT, UP2, 0x80, 0x0` copies; 0x80 is the table of AND."""
     if instruction is None or instruction.opcode != "PLOP3.LUT":
         return None
     match instruction.operands:
@@ -118,34 +118,34 @@ def _copied_flag(instruction: Instruction | None) -> str | None:
     return None
 
 
-def _counter(solution: Solution, header: int, value: LinearExpr) -> LoopMoves | None:
-    """Return the number of a counter that joins in the header, as it is in the first iteration, and its step.
+def _counter(solution: Solution, header: int, value: LinearExpr) -> Induction | None:
+    """Return the value of a counter in the first iteration and its step; None if it is no induction variable.
 
-    It stays a number if there is no second iteration.
+    A counter is a plain number if there is no second iteration.
     """
     number = number_of(value)
     if number is not None:
-        return LoopMoves(number, 0)
-    symbols = [solution.symbols.of[name] for name, _ in value.terms]
+        return Induction(number, 0)
+    symbols = [solution.symbols.by_name[name] for name, _ in value.terms]
     place = symbols[0].place if len(symbols) == 1 and symbols[0].kind == "join" else None
     if place is None or place.block != header:
         return None
-    entry, step = solution.moves(place)
-    further = number_of(value.plus(solution.held(place), -1))
+    entry, step = solution.induction(place)
+    further = number_of(value.plus(solution.value_of(place), -1))
     if entry is None or further is None:
         return None
-    return LoopMoves((entry + further) % WORD, step)
+    return Induction((entry + further) % WORD, step)
 
 
-def _turns(begin: int, step: int, limit: int, continues: Callable[[int], bool], *, is_signed: bool) -> int | None:
-    """Return how often a loop runs whose counter is compared at the end of each turn; None if it wraps around.
+def _iterations(begin: int, step: int, limit: int, continues: Callable[[int], bool], *, is_signed: bool) -> int | None:
+    """Return the trip count of a loop that compares its counter at the end of each iteration; None if it wraps around.
 
-    A comparison changes in the first or second turn, or when the counter comes to the limit or passes it.
+    The comparison changes in the first or second iteration, or when the counter reaches or passes the limit.
     """
     near = (limit - begin) // step if step else 0
-    for turn in sorted({0, 1, near, near + 1}):
-        number = begin + turn * step
-        if turn >= 0 and not continues(number):
+    for iteration in sorted({0, 1, near, near + 1}):
+        number = begin + iteration * step
+        if iteration >= 0 and not continues(number):
             low = -WORD // 2 if is_signed else 0
-            return turn + 1 if low <= number < low + WORD else None
+            return iteration + 1 if low <= number < low + WORD else None
     return None

@@ -8,7 +8,7 @@ from gpuprof.sass.dataflow.expressions import LANES, UNIFORM, ZERO, LinearExpr, 
 
 _Dims = tuple[int, int, int]
 _EVERY = -1
-"""The number of no warp, so that a block with it equals no block with a warp."""
+"""The number of the warp that represents all full warps; no real warp has it."""
 _NO_SIZE = (0, 0, 0)
 
 
@@ -16,7 +16,7 @@ THREAD_INDICES = ("SR_TID.X", "SR_TID.Y", "SR_TID.Z")
 
 
 class ThreadBlock(NamedTuple):
-    """A block of threads: its size, and which of its warps is analysed; `first`: it is known to be block 0."""
+    """A block of threads, and which of its warps is analysed. `first`: the block is block 0."""
 
     size: _Dims
     warp: int = 0
@@ -29,7 +29,7 @@ class ThreadBlock(NamedTuple):
 
     @property
     def lanes(self) -> int:
-        """Return which lanes have a thread, a bit for each."""
+        """Return the mask of lanes that have a thread."""
         if self.warp == _EVERY:
             return (1 << LANES) - 1
         return (1 << max(0, min(LANES, self.threads - self.warp * LANES))) - 1
@@ -46,10 +46,10 @@ class ThreadBlock(NamedTuple):
 
 
 def any_warp(block: _Dims | None, *, only_x: bool = True) -> ThreadBlock | None:
-    """Return a representative of all full warps of a block; None if they are not alike.
+    """Return a representative of all full warps of a block; None if full warps differ.
 
-    If the block is not known, it is assumed to be one row, or to have rows of a multiple of 32 threads, if the kernel
-    reads `only_x` of threadIdx; else nothing is known of threadIdx.
+    Without a block: if the kernel reads `only_x` of threadIdx, the block is assumed to be one row, or to have rows of a
+    multiple of 32 threads. Otherwise threadIdx is unknown.
     """
     if block is None:
         return ANY_ROWS if only_x else ThreadBlock(_NO_SIZE, _EVERY)
@@ -69,17 +69,20 @@ class WeightedWarp(NamedTuple):
 
 
 def warps_of(block: _Dims, most: int) -> tuple[WeightedWarp, ...]:
-    """Return the warps of a block; of more than so many a sample, evenly spread, with the last one if it is partial."""
+    """Return the warps of a block; of more than `most`, an evenly spread sample, with the last one if it is partial."""
     threads = block[0] * block[1] * block[2]
     full, rest = divmod(threads, LANES)
     room = max(1, most - bool(rest))
-    chosen = {round(index * (full - 1) / max(1, room - 1)) for index in range(room)} if full > room else range(full)
+    if full > room:
+        chosen = {round(index * (full - 1) / max(1, room - 1)) for index in range(room)}
+    else:
+        chosen = set(range(full))
     sample = [WeightedWarp(number, full / len(chosen)) for number in sorted(chosen)]
     return (*sample, WeightedWarp(full, 1.0)) if rest else tuple(sample)
 
 
 def thread_indices(block: ThreadBlock) -> tuple[LinearExpr | None, ...]:
-    """Return threadIdx of each lane in a warp, x, y and z; None if nothing is known of it."""
+    """Return threadIdx.x, y and z in each lane of a warp; None for each that is unknown."""
     if block.warp != _EVERY:
         return tuple(LinearExpr(folded(lanes)) for lanes in block.indices())
     known = _indices_of_any(block.size) if block.size != _NO_SIZE else None
@@ -87,10 +90,10 @@ def thread_indices(block: ThreadBlock) -> tuple[LinearExpr | None, ...]:
 
 
 def _indices_of_any(block: _Dims) -> tuple[LinearExpr, ...] | None:
-    """Return threadIdx as far as it is the same in all full warps; None if rows begin at different lanes of warps.
+    """Return threadIdx for all full warps at once; None if rows begin at different lanes in different warps.
 
-    Rows that warps fill leave a multiple of 32 unknown in x. If a warp has several whole rows, or planes, x is exact,
-    and the next direction has the unknown part.
+    If rows are multiples of 32 threads, x is known except for a multiple of 32. If a warp has several whole rows (or
+    planes), x is exact and the next axis has the unknown part.
     """
     known: list[LinearExpr] = []
     inner = 1

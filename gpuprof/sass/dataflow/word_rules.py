@@ -1,4 +1,4 @@
-"""The effect of other opcodes on the registers of a warp: bits, comparisons, choices, copies, special registers."""
+"""The effect of other opcodes on registers: bits, comparisons, selections, copies, special registers."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _LEAVES = JUMPS | _NEVER_GO_ON | {"BSYNC", "CALL"}
 
 
 def blocks_of(code: Sequence[Instruction]) -> tuple[BasicBlock, ...]:
-    """Return the basic blocks: one begins at the start, at each target of a jump, and behind each that leaves."""
+    """Return the basic blocks. They begin at the start of the code, at jump targets and after control instructions."""
     starts = {0, len(code)}
     targets: set[int] = set()
     for behind, instruction in enumerate(code, 1):
@@ -31,7 +31,7 @@ def blocks_of(code: Sequence[Instruction]) -> tuple[BasicBlock, ...]:
 
 
 def without_padding(code: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
-    """Return code without what compilers fill up its end with: NOPs, behind a branch to itself that nothing reaches."""
+    """Return code without the padding at its end: NOPs, and an unreachable branch to itself before them."""
     end = len(code)
     while end and code[end - 1].name == "NOP":
         end -= 1
@@ -44,8 +44,8 @@ def without_padding(code: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
 
 
 def _is_conditional(last: Instruction) -> bool:
-    """Return whether the next instruction may follow a jump: `BRA.U !UP0, 0x110` has its condition as an operand."""
-    has_condition = last.name in JUMPS and (len(last.operands) > 1 or last.asks_warp)
+    """Return whether control may fall through: `BRA.U !UP0, 0x110` has its condition as an operand."""
+    has_condition = last.name in JUMPS and (len(last.operands) > 1 or last.branches_on_divergence)
     return last.predicate is not None or has_condition
 
 
@@ -59,7 +59,7 @@ class BlockEdges:
     def jumping_calls(self) -> frozenset[int]:
         """Return the addresses of calls that are jumps: ptxas leaves a long loop by `@P0 CALL.REL.NOINC`.
 
-        From the target of such a call no RET is reached.
+        No RET is reachable from the target of such a call.
         """
         last = [block[-1] for block in self._blocks]
         calls = [item for item in last if item.is_a("CALL.REL.NOINC") and item.target in self._numbers]
@@ -71,9 +71,9 @@ class BlockEdges:
         return frozenset(call.address for call in calls if self._target(call) not in may_return)
 
     def calls(self, jumps: frozenset[int]) -> dict[int, int | None]:
-        """Return for each block that ends with a call the block that it calls; None: it is elsewhere.
+        """Map each block that ends with a call to the called block, or to None if that is not in this code.
 
-        An absolute address is none of this code: it is 0 as long as the code is not linked.
+        An absolute address is never in this code: it is 0 until the code is linked.
         """
         calls = {}
         for number, block in enumerate(self._blocks):
@@ -83,7 +83,7 @@ class BlockEdges:
         return calls
 
     def successors(self, jumps: frozenset[int]) -> tuple[tuple[int, ...], ...]:
-        """Return for each block those that can follow it."""
+        """Return the successors of each block."""
         successors = [set(self._following(number, jumps)) for number in range(len(self._blocks))]
         self._add_reconvergence(successors)
         return tuple(tuple(sorted(targets)) for targets in successors)
@@ -92,7 +92,7 @@ class BlockEdges:
         return self._numbers.get(instruction.target) if instruction.target is not None else None
 
     def _following(self, number: int, jumps: frozenset[int]) -> Iterator[int]:
-        """Yield the blocks that can follow one by its last instruction; those of BSYNC are where lanes reconverge."""
+        """Yield the successors of a block by its last instruction; `_add_reconvergence` adds those of BSYNC."""
         last = self._blocks[number][-1]
         jumping = last.name in JUMPS or last.address in jumps
         target = self._target(last)
@@ -103,7 +103,7 @@ class BlockEdges:
             yield number + 1
 
     def _add_reconvergence(self, successors: list[set[int]]) -> None:
-        """Let each `BSYNC Bn` be followed by the target of the last `BSSY Bn` before it, on every way to it."""
+        """Add edges from each `BSYNC Bn` to the target of the last `BSSY Bn` on every path to it."""
         begun = {number: regions for number in range(len(self._blocks)) if (regions := self._regions(number))}
         opened: list[set[tuple[str, int]]] = [set() for _ in self._blocks]
         waiting = set(begun)
@@ -123,7 +123,7 @@ class BlockEdges:
                 successors[number] = {number + 1}
 
     def _regions(self, number: int) -> dict[str, int]:
-        """Return by their barriers the blocks in which lanes reconverge that diverge behind a block."""
+        """Map the barrier of each BSSY in a block to the block in which its lanes reconverge."""
         regions = {}
         for instruction in self._blocks[number]:
             target = self._target(instruction) if instruction.name == "BSSY" else None

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 Edges = Sequence[Sequence[int]]
-"""For each block, by its number, the blocks that its edges lead to."""
+"""The targets of the edges of each block, by its number."""
 _MOST_STEPS = 10_000_000
-"""Steps to dominators and blocks in loops: code of a compiler has a few for each block."""
+"""Limit on the steps of searches for dominators and loops; compiled code takes a few for each block."""
 
 
 def reached(edges: Edges, starts: Iterable[int], stop: int | None = None) -> set[int]:
-    """Return the blocks to which edges lead from some, with these. No edge of the block `stop` is followed."""
+    """Return the start blocks and all blocks reachable from them. Edges out of the block `stop` are not followed."""
     seen: set[int] = set()
     waiting = list(starts)
     while waiting:
@@ -25,14 +25,14 @@ def reached(edges: Edges, starts: Iterable[int], stop: int | None = None) -> set
 
 
 class Digraph:
-    """A directed graph with blocks at which it is entered."""
+    """A directed graph with entry blocks."""
 
     def __init__(self, successors: Edges, entries: Sequence[int]) -> None:
         self.successors, self.entries = successors, entries
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Return the blocks that are reached, each after those that it comes after, but for loops."""
+        """Return the reachable blocks in reverse postorder: each after its predecessors, except along back edges."""
         seen: set[int] = set()
         order: list[int] = []
         for entry in self.entries:
@@ -49,7 +49,7 @@ class Digraph:
 
     @cached_property
     def predecessors(self) -> Sequence[Sequence[int]]:
-        """Return for each block those before it that are reached."""
+        """Return the reachable predecessors of each block."""
         predecessors: list[list[int]] = [[] for _ in self.successors]
         for block in sorted(self.order):
             for successor in self.successors[block]:
@@ -58,7 +58,7 @@ class Digraph:
 
     @cached_property
     def dominators(self) -> Mapping[int, int]:
-        """Map each block that is reached to its immediate dominator, or to itself if it has none.
+        """Map each reachable block to its immediate dominator, or to itself if it has none.
 
         By Cooper, Harvey and Kennedy, A Simple, Fast Dominance Algorithm (2001). Its steps may grow with the square of
         the blocks if no compiler wrote the code: with too many, no block has a dominator.
@@ -83,10 +83,10 @@ class Digraph:
 
     @cached_property
     def loops(self) -> Mapping[int, frozenset[int]]:
-        """Return header → body of each loop: the target of a jump back, and what reaches that jump without passing it.
+        """Map the header of each natural loop to its body.
 
-        A jump back leads to a block that lies on every way to it (Aho, Sethi, Ullman: Compilers, 10.4). Jumps that
-        share a header make one loop.
+        A back edge leads to a block, the header, that dominates its source (Aho, Sethi, Ullman: Compilers, 10.4). The
+        body is all blocks that reach a back edge without passing the header. Back edges to one header make one loop.
         """
         places = {block: place for place, block in enumerate(self.order)}
         back: dict[int, list[int]] = {}
@@ -109,7 +109,7 @@ class Digraph:
 
 
 def _common(above: Mapping[int, int], places: Sequence[int], most_steps: int) -> tuple[int, int]:
-    """Return the nearest place that is above all of these, or one of them, and the number of steps to it."""
+    """Return the nearest common dominator of these places, and the number of steps to it."""
     nearest = places[0]
     steps = 0
     for place in places:

@@ -1,4 +1,4 @@
-"""The control flow of a kernel: its basic blocks with their loops, and where lanes that diverge reconverge."""
+"""The control-flow graph of a kernel: basic blocks, loops, and the blocks in which diverged lanes reconverge."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ _SCRATCH = frozenset(
     + [f"UR{number}" for number in range(63)]
     + [f"{kind}{number}" for kind in ("P", "UP") for number in range(7)]
 )
-"""Registers and predicates that a function elsewhere is assumed to write: it returns its result in R4 and the next
-ones, and keeps all others that are read after it."""
+"""Registers and predicates that a function outside this code is assumed to write: it returns its result in R4 and the
+next ones, and preserves all others that are read after the call."""
 _MOST_BLOCKS = 64
-"""Blocks between a block and its dominator among which branches are looked for."""
+"""Limit on the blocks between a block and its dominator that are searched for branches."""
 
 
 class Reconvergence(NamedTuple):
-    """The blocks in which lanes that diverge at a branch reconverge, and what they may have written since."""
+    """The blocks in which lanes reconverge after a branch, and the registers that may be written in between."""
 
     blocks: Collection[int]
     written: frozenset[str]
 
 
 class Loop(NamedTuple):
-    """A loop: every instruction from which a jump back to the header is reached without passing the header."""
+    """A natural loop, by the address of its header."""
 
     header: int
     instructions: tuple[Instruction, ...]
 
 
 class ControlFlowGraph(Digraph):
-    """The basic blocks of a kernel, by number; the first begins it, others the functions that it calls.
+    """The basic blocks of a kernel, by number. Entries are block 0 and the first blocks of called functions.
 
-    `successors`: the blocks that can come next. `calls`: of blocks that end with a call the block that it calls; None:
-    it is elsewhere. `jumps`: the addresses of calls that are jumps.
+    `calls` maps each block that ends with a call to the called block, or to None if that is not in this code. `jumps`
+    are the addresses of calls that are jumps.
     """
 
     def __init__(self, blocks: Sequence[BasicBlock]) -> None:
@@ -54,12 +54,12 @@ class ControlFlowGraph(Digraph):
 
     @cached_property
     def is_known(self) -> bool:
-        """Return whether the targets of all jumps are in the code."""
+        """Return whether the targets of all jumps are known."""
         return not any(block[-1].name in JUMPS_ANYWHERE for block in self.blocks)
 
     @cached_property
     def loops_around(self) -> Mapping[int, tuple[int, ...]]:
-        """Return the headers of the loops around each block, the innermost first; none for those that are in none."""
+        """Map each block in a loop to the headers of the loops around it, the innermost first."""
         around: dict[int, list[int]] = {}
         for header, body in sorted(self.loops.items(), key=lambda loop: len(loop[1])):
             for block in body:
@@ -68,17 +68,17 @@ class ControlFlowGraph(Digraph):
 
     @cached_property
     def writers(self) -> Sequence[Mapping[str, Sequence[int]]]:
-        """Return of each block what its instructions may write, and for each name their indices in the block."""
+        """Return for each block a mapping from each register that it may write to the indices of the writers."""
         return [_writers(block) for block in self.blocks]
 
     @cached_property
     def called(self) -> Mapping[int, frozenset[str]]:
-        """Return for blocks that end with a call the registers and predicates that the function may write."""
+        """Map each block that ends with a call to the registers and predicates that the called function may write."""
         by_function = {function: self._written_by(function) for function in set(self.calls.values())}
         return {block: by_function[function] for block, function in self.calls.items()}
 
     def _written_by(self, function: int | None) -> frozenset[str]:
-        """Return what a function may write, with those that it calls."""
+        """Return the registers that a function and those that it calls may write."""
         if function is None:
             return _SCRATCH
         names: set[str] = set()
@@ -90,7 +90,7 @@ class ControlFlowGraph(Digraph):
 
     @cached_property
     def with_calls(self) -> Sequence[Sequence[int]]:
-        """Return for each block its successors and the function that it calls."""
+        """Return the successors of each block, with the first block of the function that it calls."""
         edges = [list(successors) for successors in self.successors]
         for block, function in self.calls.items():
             if function is not None:
@@ -99,14 +99,14 @@ class ControlFlowGraph(Digraph):
 
     @cached_property
     def _postdominators(self) -> Mapping[int, int]:
-        """Map each block from which there is a way to an end to its immediate postdominator, or to itself."""
+        """Map each block from which an end is reachable to its immediate postdominator, or to itself if it has none."""
         ends = [block for block, successors in enumerate(self.successors) if not successors]
         return Digraph(self.predecessors, ends).dominators
 
     def branches_above(self, block: int) -> Sequence[int]:
-        """Return the blocks that end with a branch, between a block and its dominator; none if they are too many.
+        """Return the blocks between a block and its dominator that end with a branch; none if there are too many.
 
-        An EXIT takes lanes away for good, so that those that are left take one way.
+        An EXIT is no branch here: the lanes that exit do not come back, and the others take one path.
         """
         between = reached(self.predecessors, self.predecessors[block], self.dominators[block])
         if len(between) > _MOST_BLOCKS:
@@ -116,8 +116,8 @@ class ControlFlowGraph(Digraph):
     def reconvergence(self, block: int) -> Reconvergence:
         """Return where lanes that diverge at the end of a block reconverge.
 
-        That is in the block that all ways from there lead to, if there is one; in blocks before it that both ways lead
-        to; and behind a loop that they leave after different numbers of iterations.
+        That is in the block's immediate postdominator, in blocks before it that both paths reach, and after a loop that
+        lanes leave in different iterations.
         """
         if block not in self._reconvergence:
             self._reconvergence[block] = self._reconverge(block)
@@ -139,7 +139,7 @@ class ControlFlowGraph(Digraph):
         return Reconvergence(blocks, self._written_in(passed))
 
     def _written_in(self, blocks: Iterable[int]) -> frozenset[str]:
-        """Return what blocks may write, with the functions that they call."""
+        """Return the registers that blocks, and the functions that they call, may write."""
         names: set[str] = set()
         for block in blocks:
             names.update(self.writers[block], self.called.get(block, ()))
@@ -147,21 +147,21 @@ class ControlFlowGraph(Digraph):
 
 
 def graph_of(code: Sequence[Instruction]) -> ControlFlowGraph | None:
-    """Return the graph of a kernel; None if jumps have targets that are not in the code."""
+    """Return the graph of a kernel; None if a jump has an unknown target."""
     graph = flow_of(code)
     return graph if graph.blocks and graph.is_known else None
 
 
 def flow_of(code: Sequence[Instruction]) -> ControlFlowGraph:
-    """Return the graph of a kernel, without edges of jumps to unknown addresses.
+    """Return the graph of a kernel, without edges for jumps to unknown targets.
 
-    The graphs of the last kernels are kept: a review asks for the same one some eight times.
+    The graphs of the last kernels are cached: a review needs the same one some eight times.
     """
     return _flow_of(_Same(tuple(code)))
 
 
 class _Same:
-    """Code as a key, equal to that of the same object alone: so the instructions need not be compared."""
+    """Code as a cache key that compares by identity, so that instructions need not be compared."""
 
     def __init__(self, code: tuple[Instruction, ...]) -> None:
         self.code = code

@@ -1,4 +1,4 @@
-"""The shapes of a warp's global accesses, from the addresses of its lanes in the code."""
+"""The shapes of a warp's global accesses, from the addresses of its lanes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LaunchedCode(NamedTuple):
 class WarpRequest(NamedTuple):
     """An access of a warp by its code: its shape, if known, and the maximum waste of a request.
 
-    `most`: the unused sectors that it touches; as many as for lanes far apart if that is not known.
+    `most`: the most unused sectors that it touches; those of lanes far apart if the addresses are unknown.
     """
 
     kind: str
@@ -81,7 +81,7 @@ def global_requests(launch: LaunchedCode) -> Mapping[int, WarpRequest]:
         at = instruction.address
         for request in requests(instruction):
             if request.space in _SPACES:
-                most = _most_unused(addresses.of.get((at, request.space)), lanes.get(at, ()), request)
+                most = _most_unused(addresses.by_request.get((at, request.space)), lanes.get(at, ()), request)
                 known[at] = WarpRequest(request.kind, shapes.get(at), most)
     return known
 
@@ -90,7 +90,7 @@ def _active_lanes(solution: Solution, addresses: KernelAddresses) -> Mapping[int
     """Return the known offsets of active lanes by the instruction's address."""
     lanes = {}
     for access in accesses_of(solution).values():
-        if access.offsets is not None and (access.address, access.space) in addresses.of:
+        if access.offsets is not None and (access.address, access.space) in addresses.by_request:
             lanes[access.address] = tuple(compress(access.offsets, access.active))
     return lanes
 
@@ -114,7 +114,7 @@ def _most_unused(item: LaneAddress | None, lanes: Sequence[int], request: LaneRe
 
 
 class _Run(NamedTuple):
-    """Adjacent accesses of a thread: their bytes and words, and the offsets of all accesses with the same base."""
+    """Adjacent accesses of a thread: their bytes, the number of words, and the offsets of all accesses of this base."""
 
     accesses: Sequence[LaneAddress]
     size: int
@@ -129,7 +129,7 @@ def shapes_of(addresses: KernelAddresses, lanes: Mapping[int, Sequence[int]]) ->
     active lanes, if known.
     """
     groups: defaultdict[tuple[object, ...], list[LaneAddress]] = defaultdict(list)
-    for item in addresses.of.values():
+    for item in addresses.by_request.values():
         if item.request.space in _SPACES:
             groups[item.base, item.request.kind, item.loop].append(item)
     shapes = {}
@@ -159,7 +159,7 @@ def _runs(group: Sequence[LaneAddress]) -> Iterator[_Run]:
 
 
 def _distances(item: LaneAddress, lanes: Sequence[int]) -> list[int | None]:
-    """Return the distance of each lane from the one before it; None if it is not known."""
+    """Return the distance of each lane from the one before; None where it is unknown."""
     if lanes:
         return [after - before for before, after in pairwise(lanes)]
     if item.varying:
@@ -184,10 +184,10 @@ def _shape(
         step = None
     name = _by_neighbours(item, run, apart, step)
     if name is None and None in distances:
-        looked_up = addresses.looked_up(item)
-        if looked_up is None:
+        by_loaded = addresses.differs_by_loaded(item)
+        if by_loaded is None:
             return None
-        if looked_up:
+        if by_loaded:
             name = "scatter"
     return LaneShape(name or "stride", width, apart or None, run.beside, step)
 
@@ -199,7 +199,7 @@ def _majority(distances: Sequence[int | None]) -> int | None:
 
 
 def _by_neighbours(item: LaneAddress, run: _Run, apart: int | None, step: int | None) -> ShapeName | None:
-    """Return a shape by the other words that a thread touches."""
+    """Return a shape that follows from other words of the same thread; None if there is none."""
     if step is None and apart is not None and WIDE_BYTES < abs(apart) <= LINE_BYTES:
         place = bisect_left(run.offsets, item.offset)
         near = run.offsets[max(0, place - 1) : place + 2]

@@ -1,4 +1,4 @@
-"""Accesses of local memory in the code of a kernel, and the first uses of what they load."""
+"""Accesses to local memory, and the instructions that first wait for their loads."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _GENERIC = ("LD", "ST")
 
 
 def local_accesses(sass: tuple[str, ...], pcs: tuple[int, ...]) -> dict[int, bool] | None:
-    """Return the indices of local accesses (True) and of the first waits for loads (False).
+    """Map the index of each local access to True, and of each first wait for a local load to False.
 
-    None if the code cannot be followed, or if other instructions may access local memory.
+    Return None if a jump target is unknown, or if other instructions may access local memory.
     """
     code = tuple(filter(None, map(instruction_of, sass, pcs)))
     if len(code) < len(sass) or any(item.name in _GENERIC for item in code):

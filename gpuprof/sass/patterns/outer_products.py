@@ -1,6 +1,7 @@
-"""Detection of matrix products by code, without a name: outer products of loaded values in the hot code.
+"""Detection of matrix products without a kernel name: outer products of loaded values in the hot code.
 
-In a step of a matrix product every value of one operand meets every value of the other, each pair in a sum of its own.
+In a step of a matrix product every value of one operand is multiplied by every value of the other, and each product is
+added to a sum of its own.
 A filter, a stencil or the chain of a polynomial adds several pairs to one sum; a product of a matrix and a vector uses
 each element of the matrix once.
 """
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from gpuprof.sass.instruction import Instruction
 from gpuprof.sass.operands import sources
-from gpuprof.sass.straight_code import writers_of
+from gpuprof.sass.straight_line import writers_of
 
 MULTIPLY_ADDS = {"FFMA": "fp32", "HFMA2": "fp16", "DFMA": "fp64", "IDP": "int8"}
 """Multiply-add opcodes and the type of their inputs: `IDP.4A` takes four pairs of 8 bits, `HFMA2` two of 16 bits."""
@@ -34,7 +35,7 @@ _MOVES = re.compile(
 
 
 class _Value(NamedTuple):
-    """The value that a register has by the instruction with the index `written_at`; of a packed register, a half."""
+    """The value written to a register by the instruction with the index `written_at`, or a half of a packed one."""
 
     register: str
     written_at: int
@@ -49,7 +50,7 @@ class OuterProducts(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """A multiply-add: its factors, and the register that the chain of its additions began with."""
+    """A multiply-add: its factors, and the register that the chain of additions starts from."""
 
     factors: tuple[_Value, _Value]
     root: str
@@ -58,7 +59,7 @@ class _Sum(NamedTuple):
 def outer_products(code: Iterable[tuple[Instruction | None, float]]) -> OuterProducts | None:
     """Return the type and share of outer products in the hot code, if that is known.
 
-    `code` are the instructions with the number of their executions; None: its text cannot be read.
+    `code` has each instruction with its execution count; None for text that cannot be parsed.
     """
     known = [(item, count) for item, count in code if item is not None]
     most = max((count for item, count in known if item.name in MULTIPLY_ADDS), default=0.0)
@@ -77,7 +78,7 @@ def outer_products(code: Iterable[tuple[Instruction | None, float]]) -> OuterPro
 def _sums(hot: Sequence[Instruction]) -> dict[int, _Sum]:
     """Return the multiply-adds whose factors are loaded in the hot code, by their index in it.
 
-    A value that is read before it is written comes from the loop's previous round.
+    A value that is read before it is written comes from the previous iteration.
     """
     length = len(hot)
     rounds = list(writers_of([*hot, *hot]))
@@ -103,7 +104,7 @@ def _sums(hot: Sequence[Instruction]) -> dict[int, _Sum]:
 
 
 def _loaded(hot: Sequence[Instruction], read_from: Sequence[Set[int]]) -> set[int]:
-    """Return the indices of the loads of the hot code, and of the moves and conversions of what they load."""
+    """Return the indices of loads, and of moves and conversions of loaded values."""
     loaded = {at for at, instruction in enumerate(hot) if instruction.name in _LOADS}
     moves = [at for at, instruction in enumerate(hot) if _MOVES.match(instruction.opcode)]
     for _ in range(_BACK):
@@ -136,7 +137,7 @@ def _complete(sums: Mapping[int, _Sum]) -> Iterator[int]:
 
 
 def _two_sides(start: _Value, neighbours: Mapping[_Value, set[_Value]]) -> tuple[set[_Value], set[_Value]]:
-    """Return the values an even and an odd number of pairs away; both overlap if not bipartite."""
+    """Return the values an even, and those an odd number of pairs away; they overlap if the graph is not bipartite."""
     sides = set[_Value](), set[_Value]()
     queue = [(start, 0)]
     while queue:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuprof.sass.instruction import Instruction, instruction_of, operation_of
 from gpuprof.sass.operands import named, registers_read
-from gpuprof.sass.straight_code import writers_of
+from gpuprof.sass.straight_line import writers_of
 
 _COMBINING = (
     "FADD", "FMNMX", "FSEL", "DADD", "DMNMX", "IADD", "IADD3", "VIADD", "IMNMX", "VIMNMX", "LOP3", "SEL", "HADD2",
@@ -31,16 +31,16 @@ class TreeStep(NamedTuple):
 
 
 def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
-    """Return the steps of reductions in SASS; none if values are also copied or shuffled.
+    """Return the steps of reductions in SASS; none if loaded values are also stored unchanged or shuffled.
 
     The code is read from its first instruction to its last and jumps are ignored: a step is straight-line code.
     """
     nothing = Instruction(0, operation_of("NOP", ()))
     instructions = [instruction_of(sass) or nothing for sass in code]
     loaded: dict[int, _Loads] = {}
-    """The loads that a value comes from, by the index of the instruction that wrote it: as it was loaded."""
+    """The loads of values that were only copied since, by the index of the instruction that wrote the value."""
     combined: dict[int, _Loads] = {}
-    """The same of values that were combined from loaded ones."""
+    """The loads of values that were combined from loaded ones, by the same index."""
     stores: dict[int, _Loads] = {}
     steps: list[TreeStep] = []
     for place, (instruction, writers) in enumerate(zip(instructions, writers_of(instructions), strict=True)):
@@ -73,7 +73,7 @@ def steps_of(code: tuple[str, ...]) -> tuple[TreeStep, ...]:
 
 
 def _values_read(instruction: Instruction) -> Iterator[str]:
-    """Yield the registers that are read, without those of the address of a store."""
+    """Yield the registers that are read, except a store's address."""
     address = named("".join(instruction.operands[:1])) if instruction.name == "STS" else ()
     yield from (name for name in registers_read(instruction) if name not in address)
 

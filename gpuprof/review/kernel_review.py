@@ -1,4 +1,4 @@
-"""The review of one kernel, from its code."""
+"""Make the review of one kernel from its facts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuprof.words.findings import with_sentences
 
 
 def reviewed_kernel(facts: CodeFacts) -> ReviewedKernel:
-    """Return the review of one kernel, without the number that it has among others."""
+    """Return the review of one kernel; its id is set later."""
     kernel = facts.kernel
     opcodes = Counter(instruction.name for instruction in facts.code).most_common()
     return ReviewedKernel(
@@ -60,7 +60,7 @@ def _arguments(kernel: CompiledKernel) -> tuple[KernelArgument, ...]:
 
 
 def _assumptions(facts: CodeFacts) -> tuple[str, ...]:
-    """Return the assumptions behind the costs of accesses if some are known."""
+    """Return the assumptions behind the costs of accesses, if the cost of any is known."""
     for access in facts.accesses:
         if access.sectors_per_request is not None or access.wavefronts_per_request is not None:
             return assumptions_of(facts)
@@ -68,7 +68,7 @@ def _assumptions(facts: CodeFacts) -> tuple[str, ...]:
 
 
 def _findings(facts: CodeFacts) -> tuple[Finding, ...]:
-    """Return the findings with their sentences, those in the deepest loops first, else in the order of the rules."""
+    """Return the findings with their sentences, the deepest in loops first, then in the order of the rules."""
     findings = [finding for rule in CODE_RULES for finding in rule.check(facts)]
     findings.sort(key=lambda finding: -finding.loops)
     return tuple(map(with_sentences, findings))

@@ -1,4 +1,4 @@
-"""Disassembles and reviews many kernels on all cores, in order, with progress."""
+"""Review many kernels on all cores: split them into batches, give these to processes, return results in order."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from msgspec.structs import replace as replaced
 
 from gpuprof.diagnose.ranking import numbered
 from gpuprof.errors import EnvironmentProblem
+from gpuprof.review.batch import reviewed_batch, without_code
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.kernel import CompiledKernel
-from gpuprof.review.slices import reviewed_slice, without_code
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
 from gpuprof.sass.tools.disassemble import Disassembler, brings, disassembler_for, find_disassemblers
 from gpuprof.workers import done_by_workers, processors
 
 Progress = Callable[[int, int], None]
-"""Receives how many bytes of code are done, and of how many."""
+"""Receives the bytes of code that are done, and their total."""
 
 _LITTLE_BYTES = 4000 * INSTRUCTION_BYTES
-"""Less code is reviewed before other processes have started."""
+"""Less code is reviewed in this process: it takes less time than to start others."""
 _LEAST_BYTES = 8_000 * INSTRUCTION_BYTES
 _MOST_BYTES = 100_000 * INSTRUCTION_BYTES
-"""Code of one call of nvdisasm: its start alone takes as long as 15,000 instructions, of which most are repeated."""
+"""Size of a batch, the code of one call of nvdisasm: to start it takes as long as 15,000 instructions."""
 _PATIENCE_S = 60.0
 _PATIENCE_S_PER_BYTE = 0.005 / INSTRUCTION_BYTES
-"""The time limit of a slice: thirty times what it takes on a slow machine."""
+"""The time limit of a batch: thirty times what it takes on a slow machine."""
 _GIVEN_UP = "reading them crashed or took too long"
 
 
 def disassemblers_for(kernels: Iterable[CompiledKernel]) -> tuple[tuple[Disassembler, ...], tuple[str, ...]]:
-    """Return the disassemblers for the targets of these kernels, and a note for each target that none here reads.
+    """Return the disassemblers for the targets of these kernels, and a note for each target that none reads.
 
     Raises EnvironmentProblem if there is no nvdisasm.
     """
@@ -59,13 +59,13 @@ def reviewed_kernels(kernels: Sequence[CompiledKernel], progress: Progress) -> I
     done = 0
     whole = _code_bytes(own.values())
     reviewed: dict[int, ReviewedKernel] = {}
-    slices = _reviewed_slices(own, whole)
+    batches = _reviewed_batches(own, whole)
     progress(0, whole)
     for number, (kernel, first) in enumerate(zip(kernels, same, strict=True)):
         while first not in reviewed:
-            piece, results = next(slices)
-            reviewed.update(zip(piece, results, strict=True))
-            done += _code_bytes(own[other] for other in piece)
+            batch, results = next(batches)
+            reviewed.update(zip(batch, results, strict=True))
+            done += _code_bytes(own[other] for other in batch)
             progress(done, whole)
         yield replaced(
             reviewed[first],
@@ -78,7 +78,7 @@ def reviewed_kernels(kernels: Sequence[CompiledKernel], progress: Progress) -> I
 
 
 def _identity(kernel: CompiledKernel) -> Hashable:
-    """Return what the review of a kernel depends on. Lines that were read elsewhere are of one kernel each."""
+    """Return a key of all that a review depends on. Lines from a report belong to one kernel: identity is enough."""
     names = (kernel.name, kernel.target, kernel.argument_names, kernel.members, kernel.notes, kernel.bare)
     return kernel.kernel, kernel.cubin, id(kernel.lines), str(kernel.shape), names
 
@@ -87,43 +87,43 @@ def _code_bytes(kernels: Iterable[CompiledKernel]) -> int:
     return sum(len(kernel.kernel.code) for kernel in kernels)
 
 
-def _reviewed_slices(
+def _reviewed_batches(
     own: Mapping[int, CompiledKernel], whole: int
 ) -> Iterator[tuple[Sequence[int], Sequence[ReviewedKernel]]]:
     """Yield the numbers of kernels and their reviews, in the order in which they are done: in processes if it pays."""
 
-    def work(piece: Sequence[int]) -> list[ReviewedKernel]:
-        return reviewed_slice([own[number] for number in piece])
+    def work(batch: Sequence[int]) -> list[ReviewedKernel]:
+        return reviewed_batch([own[number] for number in batch])
 
-    def patience_s(piece: Sequence[int]) -> float:
-        return _PATIENCE_S + _PATIENCE_S_PER_BYTE * _code_bytes(own[number] for number in piece)
+    def patience_s(batch: Sequence[int]) -> float:
+        return _PATIENCE_S + _PATIENCE_S_PER_BYTE * _code_bytes(own[number] for number in batch)
 
-    slices = list(_slices(own, whole))
-    count = min(processors(), len(slices))
+    batches = list(_batches(own, whole))
+    count = min(processors(), len(batches))
     if count < 2 or whole < _LITTLE_BYTES:
-        for piece in slices:
-            yield piece, work(piece)
+        for batch in batches:
+            yield batch, work(batch)
         return
-    for piece, results in done_by_workers(slices, work, count, patience_s):
-        yield piece, results or [without_code(own[number], _GIVEN_UP) for number in piece]
+    for batch, results in done_by_workers(batches, work, count, patience_s):
+        yield batch, results or [without_code(own[number], _GIVEN_UP) for number in batch]
 
 
-def _slices(own: Mapping[int, CompiledKernel], whole: int) -> Iterator[list[int]]:
+def _batches(own: Mapping[int, CompiledKernel], whole: int) -> Iterator[list[int]]:
     """Yield the numbers of kernels in order, together those of one cubin and target that one call reads.
 
-    The slices become smaller towards the end, so that all processes end at about the same time.
+    The batches become smaller towards the end, so that all processes end at about the same time.
     """
     left = whole
     for _, group in groupby(own, key=lambda number: (own[number].target, own[number].cubin)):
-        piece: list[int] = []
+        batch: list[int] = []
         size = 0
         for number in group:
             length = len(own[number].kernel.code)
-            if piece and size + length > min(_MOST_BYTES, max(_LEAST_BYTES, left // (2 * processors()))):
-                yield piece
-                piece = []
+            if batch and size + length > min(_MOST_BYTES, max(_LEAST_BYTES, left // (2 * processors()))):
+                yield batch
+                batch = []
                 size = 0
-            piece.append(number)
+            batch.append(number)
             size += length
             left -= length
-        yield piece
+        yield batch

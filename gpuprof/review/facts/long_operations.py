@@ -1,8 +1,8 @@
 """Recognition of operations that ptxas expands to many instructions: divisions, square roots, slow functions.
 
-Each has a sign, an instruction or a constant that nothing else has in the code of compilers of CUDA 11.8 to 13.3 for
-architectures 7.5 to 12.0: FCHK of an FP32 division, I2F.RP of an integer division, the bounds within which a reciprocal
-or a square root needs no slow path, the largest argument whose sine needs no long reduction.
+Each is recognised by a marker: an instruction or a constant that nothing else has in code by CUDA 11.8 to 13.3 for
+architectures 7.5 to 12.0. Markers are FCHK of an FP32 division, I2F.RP of an integer division, the bounds within which
+a reciprocal or a square root needs no slow path, and the largest argument whose sine needs no long reduction.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ _CALLS = (
     (re.compile(r"__internal_accurate_pow"), "power-fp64"),
 )
 _WINDOW = 64
-"""The maximum length of a sequence, also with other instructions among it."""
+"""The maximum length of an operation, with other instructions in between."""
 _LEAVES = ("ST", "RED", "ATOM", "BSYNC", "CALL", *JUMPS)
 _INTEGER_STEP = re.compile(r"^U?(?:IMAD|IADD|VIADD|LOP3|SEL|ISETP|IABS|MOV)|^MUFU\.RCP$|^F2I|^I2F|^R2UR")
 _LONGEST_QUOTIENT = 16
-"""Steps from the divisor as FP32 to the quotient with its sign."""
+"""The most dependent steps from the divisor as FP32 to the signed quotient."""
 _DIVISION_BY_ZERO = "0x33"
-"""The truth table of the LOP3 that makes the quotient of a division by zero, its last step."""
+"""The truth table of the LOP3 in the last step, which returns the quotient of a division by zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class LongOperation:
-    """An operation in the code: its kind, its sign, and the offsets of its instructions.
+    """An operation in the code: its kind, its marker (`at`), and the offsets of its instructions (`parts`).
 
-    `slow` is the length of its slow path, for some operands only: a called function, or code that others jump over.
-    `slow_code` has the offsets of code that others jump over, with the comparison before. `prepares` counts
-    instructions whose places are not known. `times` quotients use one reciprocal.
+    - `slow` is the number of instructions of its slow path, which only some operands take: a called function, or code
+      that other operands jump over. `slow_code` is the range of such code, with the comparison before it.
+    - `prepares` is the number of instructions whose offsets are unknown.
+    - `times` is the number of quotients that use one reciprocal.
     """
 
     kind: str
@@ -55,17 +56,17 @@ class LongOperation:
 
     @property
     def cost(self) -> int:
-        """The number of its instructions without the slow path; of a call, with it."""
+        """Return the number of its instructions without the slow path; with it if it is a call."""
         return 1 + self.slow if self.is_call else len(self.parts) + self.prepares
 
     @property
     def is_call(self) -> bool:
-        """Whether only its slow path is known."""
+        """Return whether it is a call, of which only the slow path is known."""
         return len(self.parts) == 1
 
 
 def operations(body: KernelCode) -> tuple[LongOperation, ...]:
-    """Return the operations of a kernel by offset, without those within the functions that they call."""
+    """Return the operations of a kernel by offset, except those inside called functions."""
     called = _called_code(body)
     found: list[LongOperation] = []
     regions: list[range] = []
@@ -78,18 +79,18 @@ def operations(body: KernelCode) -> tuple[LongOperation, ...]:
             found.append(operation)
             if instruction.name == "CALL":
                 regions.append(_region(body, index))
-    # A 32-bit division beside the call of a 64-bit one is its short way for small operands.
+    # A 32-bit division beside the call of a 64-bit one is its fast path for small operands.
     own = [item for item in found if item.kind != "integer-32" or not any(item.at.address in of for of in regions)]
     return tuple(sorted(own, key=lambda operation: operation.at.address))
 
 
 _Reader = Callable[[KernelCode, int], LongOperation | None]
-"""Returns the operation whose sign has this index."""
+"""Returns the operation whose marker has this index; None if it is none."""
 
 
 @lru_cache(maxsize=1 << 14)
 def _reader_of(operation: Operation) -> _Reader | None:
-    """Return the reader for an instruction that can be the sign of an operation."""
+    """Return the reader for an instruction that can be the marker of an operation."""
     if operation.opcode in FP64_SEEDS:
         return _in_fp64
     if _INTEGER_SEED.match(operation.opcode):
@@ -102,7 +103,7 @@ def _reader_of(operation: Operation) -> _Reader | None:
 
 
 def _called_code(body: KernelCode) -> Sequence[range]:
-    """Return the offsets of the compiler's functions; without names, of all code from the first called one on."""
+    """Return the ranges of the compiler's functions; if they have no names, all code from the first call target on."""
     if body.functions or not body.has_any(["CALL"]):
         return body.library
     jumps = flow_of(body.code).jumps
@@ -112,17 +113,17 @@ def _called_code(body: KernelCode) -> Sequence[range]:
 
 
 def _after(body: KernelCode, index: int, count: int = _WINDOW) -> Sequence[Instruction]:
-    """Return the instructions after one."""
+    """Return up to `count` instructions after one."""
     return body.code[index + 1 : index + 1 + count]
 
 
 def _before(body: KernelCode, index: int, count: int = _WINDOW) -> Sequence[Instruction]:
-    """Return the instructions before one, the last first."""
+    """Return up to `count` instructions before one, the nearest first."""
     return body.code[max(0, index - count) : index][::-1]
 
 
 def _region(body: KernelCode, index: int) -> range:
-    """Return the offsets of the code from the last BSSY before an instruction to its target; none without."""
+    """Return the range from the last BSSY before an instruction to the target of that BSSY; empty without one."""
     start = next((item for item in _before(body, index) if item.name == "BSSY" and item.operands), None)
     return range(start.address, start.target or 0) if start is not None else range(0)
 
@@ -140,7 +141,7 @@ def _call(body: KernelCode, index: int) -> LongOperation | None:
 
 
 def _division(body: KernelCode, index: int) -> LongOperation | None:
-    """Return the division that an FCHK checks: a reciprocal, refined, times the dividend, and refined again."""
+    """Return the division that an FCHK checks: refined reciprocal × dividend, refined again."""
     check = body.code[index]
     divisor = definitions_of(body).operands(check)[-1:]
     near = [*_before(body, index, 24), *_after(body, index, 8)]
@@ -159,7 +160,7 @@ def _division(body: KernelCode, index: int) -> LongOperation | None:
 def _with_slow_path(body: KernelCode, index: int, *, kind: str, opcode: str, prepares: int) -> LongOperation | None:
     """Return a reciprocal or root whose operand is compared with a bound.
 
-    `prepares` are the jump and the instructions before the comparison.
+    `prepares` is the number of instructions before the comparison, with the jump.
     """
     compare = body.code[index]
     near = [*_before(body, index, 8), *_after(body, index, 16)]
@@ -174,7 +175,7 @@ def _with_slow_path(body: KernelCode, index: int, *, kind: str, opcode: str, pre
 
 
 def _in_fp64(body: KernelCode, index: int) -> LongOperation | None:
-    """Return an FP64 division, reciprocal or root: refined up to the branch to its slow path; None without one."""
+    """Return an FP64 division, reciprocal or root, up to the branch to its slow path; None without such a branch."""
     seed = body.code[index]
     following = _after(body, index)
     jump = next((place for place, item in enumerate(following) if item.name in JUMPS), None)
@@ -191,10 +192,10 @@ def _in_fp64(body: KernelCode, index: int) -> LongOperation | None:
 
 
 def _integer_division(body: KernelCode, index: int) -> LongOperation | None:
-    """Return a 32-bit division or remainder, whose reciprocal is made from the divisor as FP32.
+    """Return a 32-bit division or remainder, which computes a reciprocal of the divisor as FP32.
 
-    If the compiler knows that the divisor is not zero, the last step is missing; then the longest chain to a quotient
-    ends it.
+    Its last step is missing if the compiler knows that the divisor is not zero. Then it ends after the longest chain
+    of steps to a quotient.
     """
     definitions = definitions_of(body)
     seed = body.code[index]
@@ -222,7 +223,7 @@ def _integer_division(body: KernelCode, index: int) -> LongOperation | None:
 
 
 def _is_last_step(instruction: Instruction) -> bool:
-    """Return whether an instruction selects the quotient of a division by zero, which only its users follow."""
+    """Return whether an instruction selects the quotient of a division by zero, the last step."""
     if instruction.name in {"SEL", "USEL"}:
         return True
     return instruction.name in {"LOP3", "ULOP3"} and _DIVISION_BY_ZERO in instruction.operands
@@ -284,7 +285,7 @@ def _branch_on(body: KernelCode, index: int) -> Instruction | None:
 
 
 def _dependents(body: KernelCode, seed: Instruction, end: int) -> list[int]:
-    """Return the addresses of an instruction, and of those up to an index that follow from its result."""
+    """Return the addresses of an instruction and of its dependents before an index."""
     definitions = definitions_of(body)
     parts = [seed.address]
     for item in body.code[body.index(seed.address) + 1 : end]:
@@ -294,7 +295,7 @@ def _dependents(body: KernelCode, seed: Instruction, end: int) -> list[int]:
 
 
 def _slow(body: KernelCode, index: int) -> int:
-    """Return the number of instructions of the function that is called next; 0 if that is not known."""
+    """Return the number of instructions of the function that is called next; 0 if unknown."""
     call = next((item for item in _after(body, index, 32) if item.name == "CALL"), None)
     function = body.functions.get(call.target) if call is not None else None
     return function.size_bytes // INSTRUCTION_BYTES if function is not None else 0

@@ -1,4 +1,4 @@
-"""Reviews a few kernels of one cubin: one call of nvdisasm, and the reviews of its text."""
+"""Review the kernels of one batch: disassemble them by one call of nvdisasm, then review each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuprof.hardware.specs import ArchSpec
 from gpuprof.review.contract import ReviewedKernel
 from gpuprof.review.facts.code_facts import CodeFacts
 from gpuprof.review.kernel import NO_CODE, CompiledKernel
-from gpuprof.review.reviewed import reviewed_kernel
+from gpuprof.review.kernel_review import reviewed_kernel
 from gpuprof.sass.binary.elf import INSTRUCTION_BYTES
 from gpuprof.sass.binary.line_table import line_tables
 from gpuprof.sass.flow.blocks import without_padding
@@ -22,24 +22,24 @@ from gpuprof.sass.tools.disassemble import Disassembler, disassembled, disassemb
 
 _TARGET = re.compile(r"sm_\d{2,3}[af]?")
 _BROKEN = (ArithmeticError, LookupError, ValueError, TypeError, RecursionError)
-"""Errors that code of no compiler may lead to."""
+"""Errors that only code that no compiler wrote leads to."""
 
 
-def reviewed_slice(kernels: Sequence[CompiledKernel]) -> list[ReviewedKernel]:
-    """Return the reviews of kernels of one target. A kernel that cannot be read has a note that says why."""
+def reviewed_batch(kernels: Sequence[CompiledKernel]) -> list[ReviewedKernel]:
+    """Return the reviews of kernels of one target. The review of a kernel that cannot be read says why in a note."""
     target = kernels[0].target
     tool = disassembler_for(target) if _TARGET.fullmatch(target) else None
     unread = [_why_unread(kernel, tool) for kernel in kernels]
     readable = [kernel.kernel.code for kernel, why in zip(kernels, unread, strict=True) if why is None]
     codes = iter(_disassembled(tool, target, readable) if tool is not None and readable else ())
-    return [
-        _reviewed(kernel, next(codes)) if why is None else without_code(kernel, why)
-        for kernel, why in zip(kernels, unread, strict=True)
-    ]
+    reviews = []
+    for kernel, why in zip(kernels, unread, strict=True):
+        reviews.append(without_code(kernel, why) if why is not None else _reviewed(kernel, next(codes)))
+    return reviews
 
 
 def _why_unread(kernel: CompiledKernel, tool: Disassembler | None) -> str | None:
-    """Return why nvdisasm cannot read a kernel; None if it may."""
+    """Return why a kernel cannot be given to nvdisasm; None if it can."""
     code = kernel.kernel.code
     if not code:
         return kernel.bare or NO_CODE
@@ -75,7 +75,9 @@ def _reviewed(kernel: CompiledKernel, code: tuple[Instruction, ...] | str) -> Re
 
 @lru_cache(maxsize=2)
 def _tables(cubin: bytes, *, innermost: bool) -> Mapping[str, Mapping[int, tuple[str, int]]] | str:
-    """Return the lines by kernel, of a report those that ncu and `gpuprof show` name, else those of nvdisasm."""
+    """Return the source lines by kernel, or the error of a damaged table.
+
+    `innermost` lines are those of inlined functions, as nvdisasm names them. A report has those that ncu names."""
     try:
         return line_tables(cubin, innermost=innermost)
     except DamagedInput as error:
@@ -84,7 +86,7 @@ def _tables(cubin: bytes, *, innermost: bool) -> Mapping[str, Mapping[int, tuple
 
 @lru_cache(maxsize=16)
 def _arch(target: str) -> ArchSpec | None:
-    """Return the architecture of a target: sm_90a is one of sm_90; None if no spec describes it."""
+    """Return the architecture of a target (sm_90 for sm_90a); None if no spec describes it."""
     return SpecLibrary().arch(target.rstrip("af")) if _TARGET.fullmatch(target) else None
 
 

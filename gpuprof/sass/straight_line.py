@@ -1,4 +1,4 @@
-"""Values in straight code: which instructions read what others wrote, in the order of the code."""
+"""Straight-line code: the instruction that last wrote each register that an instruction reads."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from gpuprof.sass.operands import named, registers_read, written
 
 
 def writers_of(code: Iterable[Instruction]) -> Iterator[Mapping[str, int]]:
-    """Yield for each instruction the registers that it reads, and for each the index of its last writer in the code.
+    """Yield for each instruction a mapping from each register that it reads to the index of its last writer.
 
-    Registers that the code does not write are left out. If the code of a loop comes twice, its second half reads values
-    of the iteration before as well.
+    Registers that the code does not write are left out. Pass the code of a loop twice to see, in its second half, the
+    values that come from the iteration before.
     """
     last: dict[str, int] = {}
     for index, instruction in enumerate(code):
