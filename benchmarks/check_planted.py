@@ -31,7 +31,7 @@ from gpuprof.sass.tools.compile import NotCompiled
 EXPECTED = Path(__file__).parent.parent / "tests" / "data" / "planted-in-code.json"
 _ROOM = Room(sm_count=1, blocks_per_sm=1)
 _WHOLE = ("u32", "u64", "i32")
-HEAD = ("planted rule", "cases", "found in the code", "told of the fixed kernel", "other rules told of fixed kernels")
+HEAD = ("planted rule", "cases", "found in the code", "found in the fixed kernel", "other rules found in fixed kernels")
 IN_CODE = frozenset(rule.id for rule in CODE_RULES)
 
 

@@ -26,7 +26,7 @@ _BROKEN = (ArithmeticError, LookupError, ValueError, TypeError, RecursionError)
 
 
 def reviewed_batch(kernels: Sequence[CompiledKernel]) -> list[ReviewedKernel]:
-    """Return the reviews of kernels of one target. The review of a kernel that cannot be read says why in a note."""
+    """Return the reviews of kernels of one target. If a kernel cannot be read, its review has the reason in a note."""
     target = kernels[0].target
     tool = disassembler_for(target) if _TARGET.fullmatch(target) else None
     unread = [_why_unread(kernel, tool) for kernel in kernels]

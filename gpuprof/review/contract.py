@@ -104,7 +104,7 @@ class CodeLoop(Struct, frozen=True, kw_only=True):
     parent: Annotated[Whole | None, about("id of the loop around it")]
     depth: Annotated[Positive, about("1 for an outermost loop")]
     start: Annotated[Whole, about("offset of its first instruction")]
-    end: Annotated[Whole, about("offset behind its last instruction")]
+    end: Annotated[Whole, about("offset after its last instruction")]
     instructions: Annotated[Whole, about("instructions in it, with those of the loops inside")]
     trips: Annotated[Positive | None, about("iterations per entry; null unless constant")]
     file: Annotated[str | None, about("source file of its header")]

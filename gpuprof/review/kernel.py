@@ -11,7 +11,7 @@ from gpuprof.review.contract import ModuleForm
 from gpuprof.sass.binary.cubin import CubinKernel
 from gpuprof.sass.binary.cubin_attributes import CubinParameter
 
-NO_CODE = "the file holds no machine code of it"
+NO_CODE = "the file has no machine code of it"
 NO_CODE_HINT = "check the program or its cubin instead"
 SCALAR_BYTES = 8
 """A larger argument is a structure."""

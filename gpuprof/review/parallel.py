@@ -54,19 +54,19 @@ def reviewed_kernels(kernels: Sequence[CompiledKernel], progress: Progress) -> I
     Kernels of the same code and launch configuration, such as the launches of a report, are reviewed once.
     """
     firsts: dict[Hashable, int] = {}
-    same = [firsts.setdefault(_identity(kernel), number) for number, kernel in enumerate(kernels)]
-    own = {number: kernels[number] for number in firsts.values()}
+    first_of = [firsts.setdefault(_identity(kernel), number) for number, kernel in enumerate(kernels)]
+    distinct = {number: kernels[number] for number in firsts.values()}
     done = 0
-    whole = _code_bytes(own.values())
+    total_bytes = _code_bytes(distinct.values())
     reviewed: dict[int, ReviewedKernel] = {}
-    batches = _reviewed_batches(own, whole)
-    progress(0, whole)
-    for number, (kernel, first) in enumerate(zip(kernels, same, strict=True)):
+    batches = _reviewed_batches(distinct, total_bytes)
+    progress(0, total_bytes)
+    for number, (kernel, first) in enumerate(zip(kernels, first_of, strict=True)):
         while first not in reviewed:
             batch, results = next(batches)
             reviewed.update(zip(batch, results, strict=True))
-            done += _code_bytes(own[other] for other in batch)
-            progress(done, whole)
+            done += _code_bytes(distinct[other] for other in batch)
+            progress(done, total_bytes)
         yield replaced(
             reviewed[first],
             id=number,
@@ -88,37 +88,37 @@ def _code_bytes(kernels: Iterable[CompiledKernel]) -> int:
 
 
 def _reviewed_batches(
-    own: Mapping[int, CompiledKernel], whole: int
+    distinct: Mapping[int, CompiledKernel], total_bytes: int
 ) -> Iterator[tuple[Sequence[int], Sequence[ReviewedKernel]]]:
-    """Yield the numbers of kernels and their reviews, in the order in which they are done: in processes if it pays."""
+    """Yield batches with their reviews as they are done, in other processes if that saves time."""
 
     def work(batch: Sequence[int]) -> list[ReviewedKernel]:
-        return reviewed_batch([own[number] for number in batch])
+        return reviewed_batch([distinct[number] for number in batch])
 
     def patience_s(batch: Sequence[int]) -> float:
-        return _PATIENCE_S + _PATIENCE_S_PER_BYTE * _code_bytes(own[number] for number in batch)
+        return _PATIENCE_S + _PATIENCE_S_PER_BYTE * _code_bytes(distinct[number] for number in batch)
 
-    batches = list(_batches(own, whole))
+    batches = list(_batches(distinct, total_bytes))
     count = min(processors(), len(batches))
-    if count < 2 or whole < _LITTLE_BYTES:
+    if count < 2 or total_bytes < _LITTLE_BYTES:
         for batch in batches:
             yield batch, work(batch)
         return
     for batch, results in done_by_workers(batches, work, count, patience_s):
-        yield batch, results or [without_code(own[number], _GIVEN_UP) for number in batch]
+        yield batch, results or [without_code(distinct[number], _GIVEN_UP) for number in batch]
 
 
-def _batches(own: Mapping[int, CompiledKernel], whole: int) -> Iterator[list[int]]:
-    """Yield the numbers of kernels in order, together those of one cubin and target that one call reads.
+def _batches(distinct: Mapping[int, CompiledKernel], total_bytes: int) -> Iterator[list[int]]:
+    """Yield the batches, as numbers of kernels: kernels of one cubin and target, in order.
 
     The batches become smaller towards the end, so that all processes end at about the same time.
     """
-    left = whole
-    for _, group in groupby(own, key=lambda number: (own[number].target, own[number].cubin)):
+    left = total_bytes
+    for _, group in groupby(distinct, key=lambda number: (distinct[number].target, distinct[number].cubin)):
         batch: list[int] = []
         size = 0
         for number in group:
-            length = len(own[number].kernel.code)
+            length = len(distinct[number].kernel.code)
             if batch and size + length > min(_MOST_BYTES, max(_LEAST_BYTES, left // (2 * processors()))):
                 yield batch
                 batch = []

@@ -34,7 +34,7 @@ def review(
     modules = modules_of(request, left_out if refused is not None else None)
     if refused is not None:
         refused += [error for _, error in left_out]
-    kernels = _labelled([kernel for module in modules for kernel in module.kernels], request)
+    kernels = _with_labels([kernel for module in modules for kernel in module.kernels], request)
     notes = [note for module in modules for note in module.notes]
     if not kernels and not any(module.form == "ptx" for module in modules):
         files = ", ".join(f"{name:.100}" for name in request.files)
@@ -48,7 +48,7 @@ def review(
     result = Review(
         schema_version=REVIEW_VERSION,
         gpuprof_version=version,
-        files=_read(request, modules, names),
+        files=_files_read(request, modules, names),
         tools=tuple(dict.fromkeys(tools)),
         modules=tuple(
             ReviewedModule(origin=module.origin, target=module.target, form=module.form, kernels=module.holds)
@@ -62,13 +62,13 @@ def review(
     return result if request.keep_private else without_private(result, request.path_maps)
 
 
-def _read(request: ReviewRequest, modules: Iterable[InputModule], refused: Container[str]) -> tuple[str, ...]:
+def _files_read(request: ReviewRequest, modules: Iterable[InputModule], refused: Container[str]) -> tuple[str, ...]:
     """Return the files that were read, also if they did not compile for all architectures."""
     compiled = {module.origin for module in modules}
     return tuple(name for name in map(known_as, request.files) if name in compiled or name not in refused)
 
 
-def _labelled(kernels: Sequence[CompiledKernel], request: ReviewRequest) -> list[CompiledKernel]:
+def _with_labels(kernels: Sequence[CompiledKernel], request: ReviewRequest) -> list[CompiledKernel]:
     """Give each kernel its short name. Private text is removed first, because a short name is cut."""
     names = [kernel.name if request.keep_private else clean_text(kernel.name) for kernel in kernels]
     labels = label_kernels(names)

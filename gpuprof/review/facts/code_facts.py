@@ -59,7 +59,12 @@ class CodeFacts(KernelCode):
     def matrix(self) -> tuple[tuple[Instruction, MatrixOpcode], ...]:
         """Return its matrix instructions with their shapes and types."""
         items = self.named(*(name for name in self.by_name if name.endswith("MMA")))
-        return tuple((item, known) for item in items if (known := matrix_opcode(item.opcode)) is not None)
+        known = []
+        for item in items:
+            opcode = matrix_opcode(item.opcode)
+            if opcode is not None:
+                known.append((item, opcode))
+        return tuple(known)
 
     @cached_property
     def resources(self) -> KernelResources:

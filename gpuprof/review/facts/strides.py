@@ -23,7 +23,6 @@ _BANKS = 32
 _BLOCK_NEEDED = "the block size is needed: --block"
 _GRID_NEEDED = "the grid size is needed: --grid"
 _FULL_ROWS = " (if rows of the block fill warps: --block)"
-_CUT_SHORT = "the kernel is too long to follow all that the address is made of"
 _BY_PATHS = "lanes reach it by different paths with different addresses, and only one path is followed"
 _AXES = "xyz"
 _LARGEST_START = 1 << 20
@@ -39,7 +38,12 @@ def unknown_causes(code: KernelCode) -> Mapping[tuple[int, str], str]:
     if addresses is None:
         return {}
     explanation = _Explanation(code, addresses)
-    return {key: cause for key, item in addresses.by_request.items() if (cause := explanation.cause(item))}
+    causes: dict[tuple[int, str], str] = {}
+    for key, item in addresses.by_request.items():
+        cause = explanation.cause(item)
+        if cause:
+            causes[key] = cause
+    return causes
 
 
 @lru_cache(maxsize=2)
@@ -123,8 +127,8 @@ class _Explanation:
 
     def __init__(self, code: KernelCode, addresses: KernelAddresses) -> None:
         self._code, self._addresses = code, addresses
-        self._said: dict[str, str] = {}
-        self._blind = block_of(code) is None and any(
+        self._causes: dict[str, str] = {}
+        self._needs_block = block_of(code) is None and any(
             name in addresses.solution.symbols.by_name for name in THREAD_INDICES
         )
         self._block_words, self._grid_words = size_offsets(code.kernel.target)
@@ -132,9 +136,9 @@ class _Explanation:
     def cause(self, item: LaneAddress) -> str:
         """Return the reason for the unknown cost of a request; empty if there is no specific one."""
         if item.known:
-            return _BLOCK_NEEDED if self._blind else ""
+            return _BLOCK_NEEDED if self._needs_block else ""
         if item.varying:
-            return next(filter(None, map(self._said_of, item.varying)), "")
+            return next(filter(None, map(self._cause_of_symbol, item.varying)), "")
         return self._stride(item)
 
     def _stride(self, item: LaneAddress) -> str:
@@ -148,7 +152,7 @@ class _Explanation:
         costs = cost_words(item)
         needs = _GRID_NEEDED if "gridDim" in names else costs
         tail = f": {needs}" if needs else ""
-        if self._blind and needs is costs and costs:
+        if self._needs_block and needs is costs and costs:
             tail += _FULL_ROWS
         if by is None or rest is None:
             return f"how far apart the lanes are depends on {names}{tail}"
@@ -180,12 +184,10 @@ class _Explanation:
         arguments = self._arguments(self._addresses.leaves(symbol))
         return f"a value that follows from {arguments}" if arguments else "a value that the code works out"
 
-    def _said_of(self, symbol: str) -> str:
-        if symbol not in self._said:
-            rest = _CUT_SHORT if not self._addresses.solution.settled else ""
-            kinds = {self._addresses.symbol(leaf).kind for leaf in self._addresses.leaves(symbol)}
-            self._said[symbol] = rest if "beyond" in kinds else self._differs(symbol) or rest
-        return self._said[symbol]
+    def _cause_of_symbol(self, symbol: str) -> str:
+        if symbol not in self._causes:
+            self._causes[symbol] = self._differs(symbol)
+        return self._causes[symbol]
 
     def _differs(self, symbol: str) -> str:
         """Return the reason why lanes differ in a symbol; empty if unknown."""
@@ -201,10 +203,10 @@ class _Explanation:
             return self._gather(loaded)
         arguments = self._arguments(leaves)
         if kind == "join":
-            return _CUT_SHORT if not self._addresses.solution.settled else _BY_PATHS
+            return _BY_PATHS
         if arguments and kind != "start":
             return f"it follows from the thread index and {arguments} by more than a product, such as a division"
-        return _BLOCK_NEEDED if self._blind else ""
+        return _BLOCK_NEEDED if self._needs_block else ""
 
     def _gather(self, loaded: Sequence[str]) -> str:
         shared = all(self._addresses.symbol(leaf).kind == "shared" for leaf in loaded)

@@ -42,7 +42,7 @@ _FILES = {
 _NUMBERS = frozenset(("maxrregcount", "ftz", "prec-div", "prec-sqrt", "fmad", "rdc", "relocatable-device-code"))
 _ARCHITECTURES = frozenset(("arch", "gpu-architecture", "cuda-gpu-arch", "offload-arch"))
 _CODES = frozenset(("code", "gpu-code", "gencode", "generate-code"))
-"""Options that name the machine code to write, and count for more than those."""
+"""Options that name the machine code to write; they take precedence over `_ARCHITECTURES`."""
 _ASSEMBLER_OPTIONS = frozenset(("Xptxas", "ptxas-options", "Xcuda-ptxas"))
 _VALUED = _MACROS.keys() | _FILES.keys() | _NUMBERS | _ARCHITECTURES | _CODES | _ASSEMBLER_OPTIONS | {"std"}
 _RESPONSES = ("optf", "options-file")

@@ -1,4 +1,4 @@
-"""Which kernels and architectures of a file are asked for, and how they are launched."""
+"""Select the kernels and architectures of a file that a request names, and set their launch configuration."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def module_of_cubin(
     notes: tuple[str, ...] = (),
     wanted: bool | None = None,
 ) -> InputModule:
-    """Return the module of a cubin with the kernels that are asked for. Raises DamagedInput for a broken one.
+    """Return the module of a cubin with the requested kernels. Raises DamagedInput for a broken cubin.
 
-    `shape` is what the file says of launches; what the user says fills its gaps. `wanted` says whether its
-    architecture is asked for; None: the cubin alone decides.
+    `shape` is the launch configuration in the file; the user's options fill its gaps. `wanted`: its architecture is
+    requested; None: decide by the cubin's target.
     """
     try:
         cubin = read_cubin(data)

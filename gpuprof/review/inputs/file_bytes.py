@@ -36,5 +36,5 @@ def head_of(path: Path, origin: str, most: int) -> bytes:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; a pipe that nobody writes into is not waited for."""
+    """Open a file; do not wait for a pipe without a writer."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

@@ -1,4 +1,4 @@
-"""Which package has a header that a source includes: those of NVIDIA's libraries, and of PyTorch."""
+"""The packages that have the headers of NVIDIA's libraries and of PyTorch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FOLDERS = (
 
 
 def header_hint(header: str) -> str | None:
-    """Return what brings a header; None for one that no known package has."""
+    """Return what to install for a header; None if no known package has it."""
     name = header.lower()
     if name.startswith(_TORCH):
         return "--torch has the headers of the installed PyTorch"

@@ -1,4 +1,4 @@
-"""What a user asks to be reviewed, as the command line and `gpuprof.check` give it."""
+"""The request of a review, as the command line and `gpuprof.check` make it."""
 
 from __future__ import annotations
 

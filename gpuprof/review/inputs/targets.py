@@ -1,4 +1,4 @@
-"""Architectures as users write them, and which code runs or compiles for which."""
+"""Parse names of architectures, and decide on which architectures code runs or can be compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch compiles its extensions with: the headers of an installed torch, found without importing it."""
+"""The flags and headers that PyTorch compiles its extensions with, found without importing torch."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class _Entry(NamedTuple):
 
 
 class _Abbreviation(NamedTuple):
-    """What all entries of one kind have: a tag, children or none, and attributes with the forms of their values."""
+    """An abbreviation: the tag of entries, whether they have children, and the forms of their attributes."""
 
     tag: int
     has_children: int

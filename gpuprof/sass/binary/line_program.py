@@ -95,7 +95,7 @@ def _paths(header: bytes) -> list[str]:
 
 
 def _text(data: bytes, start: int) -> tuple[str, int]:
-    """Return a text and the offset behind it."""
+    """Return a text and the offset after it."""
     end = data.index(b"\0", start)
     return data[start:end].decode("utf-8", "replace"), end + 1
 

@@ -52,7 +52,7 @@ def unpack_lz4(packed: bytes, size: int) -> bytes:
 
 
 def _length(packed: bytes, at: int, length: int) -> tuple[int, int]:
-    """Return a length and the offset behind it."""
+    """Return a length and the offset after it."""
     more = 255 if length == _LONG else 0
     while more == 255:
         more = packed[at]

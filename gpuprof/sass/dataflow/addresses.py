@@ -113,10 +113,10 @@ class KernelAddresses:
             return
         yield from symbol.factors
         for place in symbol.reads:
-            held = self.solution.value_of(place)
-            if not all(isinstance(lanes, int) for lanes in (held.lanes, *(factor for _, factor in held.terms))):
+            value = self.solution.value_of(place)
+            if not all(isinstance(lanes, int) for lanes in (value.lanes, *(factor for _, factor in value.terms))):
                 yield LANE
-            yield from (term for term, _ in held.terms if term != name)
+            yield from (term for term, _ in value.terms if term != name)
 
     def deciding(self, name: str) -> frozenset[str]:
         """Return the symbols of the conditions that select a symbol's value; none if lanes may differ in them."""
@@ -124,10 +124,10 @@ class KernelAddresses:
         places = list(self.solution.definitions.deciding(symbol.block)) if symbol.kind == "join" else []
         if symbol.kind == "choice" or symbol.opcode in {"SEL", "FSEL"}:
             places = [place for place in symbol.reads if "P" in place.name]
-        held = [self.solution.value_of(place) for place in places]
-        if any(map(self.solution.symbols.varies, held)):
+        values = [self.solution.value_of(place) for place in places]
+        if any(map(self.solution.symbols.varies, values)):
             return frozenset()
-        return self.leaves(*(term for value in held for term, _ in value.terms))
+        return self.leaves(*(term for value in values for term, _ in value.terms))
 
     def differs_by_loaded(self, item: LaneAddress) -> bool | None:
         """Return whether addresses differ by a loaded value: False if by the lane index alone, None if unknown."""
@@ -147,8 +147,10 @@ def addresses_of(
 ) -> KernelAddresses:
     """Return the addresses of memory requests, on all paths."""
     solution = solution.of_every_path()
-    known = {}
-    for placed in solution.definitions.requests if solution.settled else ():
+    known: dict[tuple[int, Space], LaneAddress] = {}
+    if not solution.settled:
+        return KernelAddresses(solution, known)
+    for placed in solution.definitions.requests:
         where = solution.address(placed) if placed.request.space in spaces else None
         if where is not None:
             known[placed.instruction.address, placed.request.space] = _address(solution, placed, where)

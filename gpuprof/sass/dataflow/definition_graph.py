@@ -109,6 +109,7 @@ class DefinitionGraph:
         self.numbers: dict[Definition, int] = {}
         for block in self.order:
             first = len(self.nodes)
+            # Joins first, and the unguarded result of an instruction before its guarded one.
             own = sorted(by_block.get(block, ()), key=lambda place: (place.at, not place.unguarded, place.name))
             self.numbers.update({place: first + 1 + index for index, place in enumerate(own)})
             self.nodes += [Node(block, None), *(Node(block, place) for place in own), Node(block, None)]
@@ -116,6 +117,7 @@ class DefinitionGraph:
         self.reads: list[tuple[int, ...]] = [self._read_by_node(number) for number in range(len(self.nodes))]
         """The numbers of the definitions that each node depends on."""
         self.users: list[list[int]] = [[] for _ in self.nodes]
+        """The numbers of the nodes that depend on each node."""
         for number, reads in enumerate(self.reads):
             for source in reads:
                 self.users[source].append(number)

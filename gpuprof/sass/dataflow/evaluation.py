@@ -63,8 +63,8 @@ class Evaluation:
                 guard = ONE.plus(guard, -1)
             return self.named(place, self.symbols.choose(guard, yes, no, active))
         result = self._all_results(place, read, active, warp).get(place.name)
-        held = result() if callable(result) else result
-        return self.named(place, held if held is None or len(held.terms) <= MOST_TERMS else None)
+        value = result() if callable(result) else result
+        return self.named(place, value if value is None or len(value.terms) <= MOST_TERMS else None)
 
     def _all_results(
         self, place: Definition, read: tuple[LinearExpr, ...], active: int, warp: ThreadBlock
@@ -82,18 +82,18 @@ class Evaluation:
         """Return a reader of the operands of an instruction."""
         return OperandReader(known, self.symbols, warp, self.constants, active)
 
-    def named(self, place: Definition, held: LinearExpr | None) -> LinearExpr:
+    def named(self, place: Definition, value: LinearExpr | None) -> LinearExpr:
         """Return a value with its unknown part named by a symbol."""
-        if held is not None and held.align == WORD_BITS:
-            return held
-        varies = held is None and not place.name.startswith("U")
+        if value is not None and value.align == WORD_BITS:
+            return value
+        varies = value is None and not place.name.startswith("U")
         name = self._unknown.get((place, varies))
         if name is None:
             name = self._unknown[place, varies] = self._new_symbol(place, varies=varies)
-        if held is None:
+        if value is None:
             return LinearExpr(0, ((name, 1),))
-        rest = LinearExpr(0, ((name, 1 << held.align),))
-        return LinearExpr(reduced(held.lanes, held.align), held.terms).plus(rest)
+        rest = LinearExpr(0, ((name, 1 << value.align),))
+        return LinearExpr(reduced(value.lanes, value.align), value.terms).plus(rest)
 
     def _new_symbol(self, place: Definition, *, varies: bool) -> str:
         instruction = self._reaching.instruction(place) if place.at >= 0 else None
@@ -120,9 +120,9 @@ def _kind(place: Definition, instruction: Instruction | None) -> SymbolKind:
         return "join"
     if not place.unguarded:
         return "choice"
-    asked = requests(instruction)
-    if asked or instruction.name in _LOADS_CONSTANTS:
-        return "shared" if asked and asked[0].space == "shared" else "loaded"
+    memory_requests = requests(instruction)
+    if memory_requests or instruction.name in _LOADS_CONSTANTS:
+        return "shared" if memory_requests and memory_requests[0].space == "shared" else "loaded"
     return "result"
 
 

@@ -164,7 +164,7 @@ LANE = "lane"
 
 
 class Symbols:
-    """The symbols of one kernel by their names. A symbol that turns out to vary gets another name."""
+    """The symbols of one kernel by their names. A symbol that is found to vary gets another name."""
 
     def __init__(self) -> None:
         self.by_name = {LANE: Symbol(kind="lanes", varies=True)}
@@ -175,30 +175,30 @@ class Symbols:
         self.by_name[name] = symbol
         return LinearExpr(0, ((name, times),))
 
-    def varies(self, held: LinearExpr) -> bool:
+    def varies(self, value: LinearExpr) -> bool:
         """Return whether the value may differ between lanes of a warp."""
-        return not isinstance(held.lanes, int) or any(
-            self.by_name[symbol].varies or not isinstance(factor, int) for symbol, factor in held.terms
+        return not isinstance(value.lanes, int) or any(
+            self.by_name[symbol].varies or not isinstance(factor, int) for symbol, factor in value.terms
         )
 
-    def unknown_align(self, held: LinearExpr) -> int | None:
+    def unknown_align(self, value: LinearExpr) -> int | None:
         """Return the power of two that divides all symbols of an expression; None if lanes differ by them."""
-        align = held.align
-        for name, factor in held.terms:
+        align = value.align
+        for name, factor in value.terms:
             symbol = self.by_name[name]
             if symbol.varies or not isinstance(factor, int):
                 return None
             align = min(align, zero_bits(factor) + symbol.align)
         return align
 
-    def lanes_of(self, held: LinearExpr | None) -> LinearExpr | None:
+    def lanes_of(self, value: LinearExpr | None) -> LinearExpr | None:
         """Return the view of an expression without symbols; None if the differences between lanes are not known."""
-        if held is None:
+        if value is None:
             return None
-        if held not in self._views:
-            align = self.unknown_align(held)
-            self._views[held] = LinearExpr(reduced(held.lanes, align), (), align) if align is not None else None
-        return self._views[held]
+        if value not in self._views:
+            align = self.unknown_align(value)
+            self._views[value] = LinearExpr(reduced(value.lanes, align), (), align) if align is not None else None
+        return self._views[value]
 
     def product(self, first: LinearExpr | None, second: LinearExpr | None) -> LinearExpr | None:
         """Multiply two expressions term by term; None if one is not known, or if that gives too many terms."""

@@ -103,32 +103,32 @@ def pointers(code: Sequence[Instruction], offsets: Collection[int]) -> frozenset
     A value that is multiplied, shifted, compared or masked is a number. Copies in registers are followed in the order
     of the code until they are overwritten.
     """
-    held: dict[str, int] = {}
+    copies: dict[str, int] = {}
     seen: set[int] = set()
     numbers: set[int] = set()
     for instruction in code:
-        used = list(_used(instruction, offsets, held))
-        if held:
+        used = list(_used(instruction, offsets, copies))
+        if copies:
             for name in written(instruction):
-                held.pop(name, None)
+                copies.pop(name, None)
         for place, offset in used:
             seen.add(offset)
             if instruction.name in _COPIES or instruction.is_a("IMAD.MOV"):
-                held[instruction.operands[0]] = offset
+                copies[instruction.operands[0]] = offset
             elif not _adds(instruction, place):
                 numbers.add(offset)
     return frozenset(seen - numbers)
 
 
-def _used(instruction: Instruction, offsets: Collection[int], held: Mapping[str, int]) -> Iterator[tuple[int, int]]:
+def _used(instruction: Instruction, offsets: Collection[int], copies: Mapping[str, int]) -> Iterator[tuple[int, int]]:
     """Yield, for each argument that an instruction reads, the index of the source operand and the argument's offset."""
     for place, operand in enumerate(sources(instruction)):
         offset = bank_offset(operand.strip("-~|"))
         if offset is not None and offset in offsets:
             yield place, offset
-        for name in named(operand) if held else ():
-            if name in held:
-                yield place, held[name]
+        for name in named(operand) if copies else ():
+            if name in copies:
+                yield place, copies[name]
 
 
 def _adds(instruction: Instruction, place: int) -> bool:

@@ -72,12 +72,12 @@ class OperandReader:
         if form is None:
             return None
         if form.register:
-            held = self.known.get(form.register)
+            value = self.known.get(form.register)
         elif form.constant:
-            held = self.bank(form.constant)
+            value = self.bank(form.constant)
         else:
-            held = LinearExpr(form.number % WORD)
-        return _with_sign(form.sign, held)
+            value = LinearExpr(form.number % WORD)
+        return _with_sign(form.sign, value)
 
     def upper(self, operand: str) -> LinearExpr | None:
         """Return the upper word of an operand of two words; None if it is a register or constant with a sign."""
@@ -100,8 +100,8 @@ class OperandReader:
         match = _FLAG.fullmatch(operand)
         if match is None:
             return None
-        held = ONE if match["name"].endswith("T") else self.known.get(match["name"])
-        return ONE.plus(held, -1) if held is not None and match["not"] else held
+        value = ONE if match["name"].endswith("T") else self.known.get(match["name"])
+        return ONE.plus(value, -1) if value is not None and match["not"] else value
 
     def flag_view(self, operand: str) -> LinearExpr | None:
         """Return a predicate without symbols."""
@@ -140,18 +140,18 @@ class OperandReader:
             return None
         where = ZERO
         for register, kinds, number in terms:
-            held = self.word(register) if register else LinearExpr(number % WORD)
-            if held is None:
+            value = self.word(register) if register else LinearExpr(number % WORD)
+            if value is None:
                 return None
             times = next((int(kind[1:]) for kind in kinds if kind.startswith("X")), 1)
-            where = where.plus(held, times)
+            where = where.plus(value, times)
         return where
 
 
-def _with_sign(sign: str, held: LinearExpr | None) -> LinearExpr | None:
-    if not sign or held is None:
-        return held
-    return (ZERO if sign == "-" else LinearExpr(WORD - 1)).plus(held, -1)
+def _with_sign(sign: str, value: LinearExpr | None) -> LinearExpr | None:
+    if not sign or value is None:
+        return value
+    return (ZERO if sign == "-" else LinearExpr(WORD - 1)).plus(value, -1)
 
 
 Result = LinearExpr | None | Callable[[], LinearExpr | None]

@@ -153,8 +153,8 @@ def merges(access: Access) -> bool:
     spans = _spans(access)
     if access.space != "shared" or spans is None or access.opcode.startswith(_MATRICES):
         return False
-    asked = Counter(word for span in spans.values() for word in _pieces(span, _BANK_BYTES))
-    apart = len(asked) == sum(asked.values())
+    words = Counter(word for span in spans.values() for word in _pieces(span, _BANK_BYTES))
+    apart = len(words) == sum(words.values())
     if access.kind == "atomic" and not apart:
         return True
     if access.width_bytes <= _BANK_BYTES or (apart and len(spans) == LANES):
@@ -163,7 +163,7 @@ def merges(access: Access) -> bool:
         halves = {_paired(spans, range(first, first + LANES // 2)) for first in (0, LANES // 2)}
         if halves == {_paired(spans, range(LANES))}:
             return False
-    at_least = max(Counter(word % _BANKS for word in asked).values(), default=0)
+    at_least = max(Counter(word % _BANKS for word in words).values(), default=0)
     return at_least < (wavefronts(access) or 0)
 
 
@@ -179,4 +179,7 @@ def _paired(spans: Mapping[int, tuple[int, int]], lanes: Iterable[int]) -> bool:
     A10G agree for 16 bytes). Other lanes that load the same save none.
     """
     where = list(lanes)
-    return any(all(lane in spans and spans[lane] == spans.get(lane ^ by) for lane in where) for by in (1, 2))
+    for distance in (1, 2):
+        if all(lane in spans and spans[lane] == spans.get(lane ^ distance) for lane in where):
+            return True
+    return False

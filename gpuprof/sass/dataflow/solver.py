@@ -70,10 +70,14 @@ class Solver:
         self.active: dict[int, int] = {}
         self._values: list[LinearExpr | None] = [None] * len(definitions.nodes)
         self._edges: dict[tuple[int, int], int] = {}
+        """The lanes that may take each edge."""
         self._joined: dict[Definition, int] = {}
-        self._join_by_lane: dict[int, frozenset[str] | None] = {}
+        """The precision of each join: its unknown is a multiple of 2^precision; `_BOTTOM` if nothing is known."""
+        self._divergent_writes: dict[int, frozenset[str]] = {}
+        """Registers that lanes may have written on different paths before they reconverge in a block."""
         self._diverged: set[int] = set()
         self._not_taken: set[tuple[int, int]] = set()
+        """Edges that no lane took when their block was last evaluated, or before."""
         self._queue: list[int] = []
         self._queued: set[int] = set()
         self.settled = self._solve()
@@ -154,8 +158,8 @@ class Solver:
                 self._edges[block, target] = lanes
                 self._reach(target)
                 self._add_joins(target)
-        same = flag is not None and isinstance(flag.lanes, int) and (mask is None or self._every_path)
-        if len(targets) > 1 and not same and block not in self._diverged:
+        is_uniform = flag is not None and isinstance(flag.lanes, int) and (mask is None or self._every_path)
+        if len(targets) > 1 and not is_uniform and block not in self._diverged:
             self._diverge(block)
 
     def _lanes_that_jump(self, block: int) -> LinearExpr | None:
@@ -182,8 +186,7 @@ class Solver:
         self._diverged.add(block)
         merge = self.graph.reconvergence(block)
         for target in merge.blocks:
-            mixed = self._join_by_lane.get(target, frozenset())
-            self._join_by_lane[target] = None if mixed is None else mixed | merge.written
+            self._divergent_writes[target] = self._divergent_writes.get(target, frozenset()) | merge.written
             if target in self.definitions.of_block:
                 self._add_joins(target)
 
@@ -207,7 +210,8 @@ class Solver:
             return old
         parts = []
         for source, way in zip(self._before[place.block], ways, strict=True):
-            known, lanes = self._values[way], self._edges.get((source, place.block))
+            known = self._values[way]
+            lanes = self._edges.get((source, place.block))
             if known is not None and lanes:
                 parts.append(_Part(source, known, lanes))
         if not parts:
@@ -231,10 +235,8 @@ class Solver:
 
     def _joins_by_lane(self, place: Definition) -> bool:
         """Return whether lanes that took different paths may have different values of this register here."""
-        if place.block not in self._join_by_lane or place.name.startswith("U"):
-            return False
-        mixed = self._join_by_lane[place.block]
-        return mixed is None or place.name in mixed
+        is_written = place.name in self._divergent_writes.get(place.block, frozenset())
+        return is_written and not place.name.startswith("U")
 
     def _is_one_value(self, block: int, parts: Sequence[_Part]) -> bool:
         """Return whether all entries of a loop have one value, and all its back edges have one value."""

@@ -24,9 +24,11 @@ _END_THREADS = {*ENDS, "BREAK", "BPT"}
 def trip_counts_of(solution: Solution) -> dict[int, int]:
     """Return the known trip counts of loops by the address of their headers."""
     solution = solution.of_every_path()
+    if not solution.settled:
+        return {}
     graph = solution.graph
     counts = {}
-    for header in graph.loops if solution.settled else ():
+    for header in graph.loops:
         exit_block = _exit(graph, header)
         count = _count(solution, header, exit_block) if exit_block is not None else None
         if count is not None:

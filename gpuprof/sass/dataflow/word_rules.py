@@ -94,10 +94,10 @@ def _compare(instruction: Instruction, reader: OperandReader) -> Results | None:
         return None
     first, second, left, right, third = instruction.operands
     read = int if "U32" in kinds else signed
-    holds = exactly(lambda a, b: compare(read(a), read(b)), reader.view(left), reader.view(right))
-    opposite = exactly(lambda a: 1 - a, holds)
+    is_true = exactly(lambda a, b: compare(read(a), read(b)), reader.view(left), reader.view(right))
+    opposite = exactly(lambda a: 1 - a, is_true)
     flag = reader.flag_view(third)
-    return [(name, exactly(combine, side, flag)) for name, side in ((first, holds), (second, opposite))]
+    return [(name, exactly(combine, side, flag)) for name, side in ((first, is_true), (second, opposite))]
 
 
 def _flag_logic(instruction: Instruction, reader: OperandReader) -> Results | None:
@@ -157,14 +157,14 @@ def _special(instruction: Instruction, reader: OperandReader) -> Results | None:
     if source.startswith(("SR_CLOCK", "SR_GLOBALTIMER")):
         return None
     if source in THREAD_INDICES:
-        held = _thread_index(source, reader)
+        value = _thread_index(source, reader)
     elif source == "SR_LANEID":
-        held = LinearExpr(tuple(range(LANES)))
+        value = LinearExpr(tuple(range(LANES)))
     elif source.startswith("SR_CTAID") and reader.warp.first:
-        held = ZERO
+        value = ZERO
     else:
-        held = reader.symbols.new(source, Symbol(kind="launch"))
-    return [(target, held)]
+        value = reader.symbols.new(source, Symbol(kind="launch"))
+    return [(target, value)]
 
 
 def _thread_index(source: str, reader: OperandReader) -> LinearExpr:
@@ -178,8 +178,8 @@ def _thread_index(source: str, reader: OperandReader) -> LinearExpr:
 
 def _to_uniform(instruction: Instruction, reader: OperandReader) -> Results | None:
     target, source = instruction.operands
-    held = reader.word(source)
-    return [(target, held if held is not None and not reader.symbols.varies(held) else UNIFORM)]
+    value = reader.word(source)
+    return [(target, value if value is not None and not reader.symbols.varies(value) else UNIFORM)]
 
 
 def _vote(instruction: Instruction, _: OperandReader) -> Results | None:
@@ -190,10 +190,10 @@ def _vote(instruction: Instruction, _: OperandReader) -> Results | None:
 def _shuffle(instruction: Instruction, reader: OperandReader) -> Results | None:
     """Give a word that is the same in all lanes, or that all lanes take from one lane of the whole warp."""
     flag, target, source, lane, clamp = instruction.operands
-    held = uniform_of([reader.view(source)])
-    if held is None and instruction.is_a("SHFL.IDX") and clamp == "0x1f":
-        held = uniform_of([reader.view(lane)])
-    return [(flag, None), (target, held)]
+    value = uniform_of([reader.view(source)])
+    if value is None and instruction.is_a("SHFL.IDX") and clamp == "0x1f":
+        value = uniform_of([reader.view(lane)])
+    return [(flag, None), (target, value)]
 
 
 OPCODE_RULES: Mapping[str, Rule] = {

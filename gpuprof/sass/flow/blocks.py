@@ -20,11 +20,11 @@ def blocks_of(code: Sequence[Instruction]) -> tuple[BasicBlock, ...]:
     """Return the basic blocks. They begin at the start of the code, at jump targets and after control instructions."""
     starts = {0, len(code)}
     targets: set[int] = set()
-    for behind, instruction in enumerate(code, 1):
+    for after, instruction in enumerate(code, 1):
         if instruction.target is not None:
             targets.add(instruction.target)
         if instruction.name in _LEAVES:
-            starts.add(behind)
+            starts.add(after)
     addresses = [instruction.address for instruction in code] if targets else []
     starts.update(bisect_left(addresses, target) for target in targets)
     return tuple(tuple(code[start:end]) for start, end in pairwise(sorted(starts)))
@@ -104,19 +104,20 @@ class BlockEdges:
 
     def _add_reconvergence(self, successors: list[set[int]]) -> None:
         """Add edges from each `BSYNC Bn` to the target of the last `BSSY Bn` on every path to it."""
-        begun = {number: regions for number in range(len(self._blocks)) if (regions := self._regions(number))}
-        opened: list[set[tuple[str, int]]] = [set() for _ in self._blocks]
-        waiting = set(begun)
+        opened_in = [self._regions(number) for number in range(len(self._blocks))]
+        reaching: list[set[tuple[str, int]]] = [set() for _ in self._blocks]
+        waiting = {number for number, regions in enumerate(opened_in) if regions}
         while waiting:
             number = waiting.pop()
-            own = begun.get(number, {})
-            now = {(name, target) for name, target in opened[number] if name not in own} | set(own.items())
+            own = opened_in[number]
+            open_regions = {(name, target) for name, target in reaching[number] if name not in own}
+            open_regions.update(own.items())
             last = self._blocks[number][-1]
             if last.name == "BSYNC":
-                successors[number] |= {target for name, target in now if (name,) == last.operands[:1]}
+                successors[number] |= {target for name, target in open_regions if (name,) == last.operands[:1]}
             for successor in successors[number]:
-                if not now <= opened[successor]:
-                    opened[successor] |= now
+                if not open_regions <= reaching[successor]:
+                    reaching[successor] |= open_regions
                     waiting.add(successor)
         for number, block in enumerate(self._blocks[:-1]):
             if block[-1].name == "BSYNC" and not successors[number]:

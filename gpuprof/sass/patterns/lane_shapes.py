@@ -133,12 +133,13 @@ def shapes_of(addresses: KernelAddresses, lanes: Mapping[int, Sequence[int]]) ->
         if item.request.space in _SPACES:
             groups[item.base, item.request.kind, item.loop].append(item)
     shapes = {}
-    for run in (run for group in groups.values() for run in _runs(group)):
-        for item in run.accesses:
-            address = item.instruction.address
-            shape = _shape(item, _distances(item, lanes.get(address, ())), run, addresses)
-            if shape is not None:
-                shapes[address] = shape
+    for group in groups.values():
+        for run in _runs(group):
+            for item in run.accesses:
+                address = item.instruction.address
+                shape = _shape(item, _distances(item, lanes.get(address, ())), run, addresses)
+                if shape is not None:
+                    shapes[address] = shape
     return shapes
 
 

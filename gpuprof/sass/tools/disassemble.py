@@ -63,7 +63,7 @@ class _Text(NamedTuple):
 
 
 _Known = dict[InstructionWord, "_Text | str"]
-"""What a disassembler said of instructions; as a text why it does not know one."""
+"""Disassembled instructions; a text is the reason why one is unknown."""
 _KNOWN: dict[tuple[Disassembler, str], _Known] = {}
 
 
