@@ -77,7 +77,8 @@ def _likeness(base: ReviewedKernel, new: ReviewedKernel) -> float:
     """Return the common instructions by opcode ÷ those of either kernel; more for an equal function name."""
     if base.target != new.target:
         return 0.0
-    before, after = (Counter({item.opcode: item.count for item in side.opcodes}) for side in (base, new))
+    before = Counter({item.opcode: item.count for item in base.opcodes})
+    after = Counter({item.opcode: item.count for item in new.opcodes})
     alike = (before & after).total() / max((before | after).total(), 1)
     return alike + _SAME_FUNCTION * (parse_name(base.name).base == parse_name(new.name).base)
 
@@ -126,7 +127,9 @@ def _values(base: ReviewedKernel | None, new: ReviewedKernel) -> Iterator[CodeCh
         for part in _parts(new.loops, new.accesses):
             yield part.change
     else:
-        yield from _part_changes(*(_parts(side.loops, _first_copies(side.accesses)) for side in (base, new)))
+        old_parts = _parts(base.loops, _cheapest_copies(base.accesses))
+        new_parts = _parts(new.loops, _cheapest_copies(new.accesses))
+        yield from _part_changes(old_parts, new_parts)
 
 
 _UNITS = {"shared-memory": "B", "stack-bytes": "B", "spilled-bytes": "B", "occupancy": "fraction"}
@@ -185,7 +188,7 @@ def _line(item: CodeLoop | CodeAccess) -> SourceLine | None:
     return SourceLine(item.file, item.line) if item.file is not None and item.line is not None else None
 
 
-def _first_copies(accesses: Iterable[CodeAccess]) -> list[CodeAccess]:
+def _cheapest_copies(accesses: Iterable[CodeAccess]) -> list[CodeAccess]:
     """Return the cheapest of each group of accesses that differ only in their start address.
 
     They are copies by loop unrolling; those that start inside a sector take one more sector.

@@ -20,7 +20,7 @@ def file_findings(
 ) -> tuple[Finding, ...]:
     """Return the findings of each file, folder or archive with their sentences.
 
-    `refused` files did not compile for an architecture, which is reported already: only the compiled ones are checked.
+    For files that did not compile for some architecture (`refused`), only the compiled architectures are checked.
     """
     longest = sorted(request.files, key=len, reverse=True)
     named_modules = []

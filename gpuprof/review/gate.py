@@ -142,15 +142,17 @@ def _results(limit: CodeLimit, pair: BuildPair) -> Iterable[_Result]:
             return [_Result("unclear", side.unreviewed)]
     if limit.quantity in LIMITED:
         return _of_values(limit, pair.values)
-    new, base = ([*side.findings] if side is not None else [] for side in (pair.new, pair.base))
+    new = pair.new.findings if pair.new is not None else ()
+    base = pair.base.findings if pair.base is not None else ()
     return _of_findings(limit, base, new)
 
 
 def _of_findings(limit: CodeLimit, base: Iterable[Finding], new: Iterable[Finding]) -> Iterator[_Result]:
     """Yield a result for each finding that the base does not have; a guess is unclear."""
     levels = SEVERITIES[: SEVERITIES.index(limit.level) + 1]
-    sides = [[item for item in side if item.rule == limit.quantity and item.severity in levels] for side in (base, new)]
-    for finding in added_findings(*sides):
+    before = [item for item in base if item.rule == limit.quantity and item.severity in levels]
+    after = [item for item in new if item.rule == limit.quantity and item.severity in levels]
+    for finding in added_findings(before, after):
         location = source_line(finding)
         word: GateWord = "unclear" if finding.confidence == "guess" else "regression"
         yield _Result(word, joined_by(": ", line_text(location), finding.headline), location)

@@ -156,8 +156,11 @@ class _Explanation:
             tail += _FULL_ROWS
         if by is None or rest is None:
             return f"how far apart the lanes are depends on {names}{tail}"
-        more = f" {'+' if rest > 0 else '-'} {abs(rest)} B" if rest else ""
-        return f"the stride from lane to lane is {names} × {by} B{more}{tail}"
+        stride = f"{names} × {by} B"
+        if rest:
+            sign = "+" if rest > 0 else "-"
+            stride += f" {sign} {abs(rest)} B"
+        return f"the stride from lane to lane is {stride}{tail}"
 
     def _factors(self, factors: Sequence[str]) -> str | None:
         """Return the names of the factors of a product that all lanes share."""

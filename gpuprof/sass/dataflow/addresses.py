@@ -114,7 +114,8 @@ class KernelAddresses:
         yield from symbol.factors
         for place in symbol.reads:
             value = self.solution.value_of(place)
-            if not all(isinstance(lanes, int) for lanes in (value.lanes, *(factor for _, factor in value.terms))):
+            factors = [factor for _, factor in value.terms]
+            if not all(isinstance(lanes, int) for lanes in (value.lanes, *factors)):
                 yield LANE
             yield from (term for term, _ in value.terms if term != name)
 
@@ -194,7 +195,9 @@ def _alignment(where: LinearExpr) -> int:
     """Return a power of two that divides an address; the only symbol without a factor is its pointer."""
     if sum(lanes == 1 for _, lanes in where.terms) != 1:
         return 1
-    numbers = {number for lanes in (where.lanes, *(lanes for _, lanes in where.terms)) for number in spread(lanes)}
+    numbers = set(spread(where.lanes))
+    for _, factor in where.terms:
+        numbers.update(spread(factor))
     return min([_MOST_ALIGNED, *(number & -number for number in numbers - {0, 1})])
 
 

@@ -160,7 +160,7 @@ class Symbol(Struct, frozen=True, kw_only=True):
 
 
 LANE = "lane"
-"""The name of the lane index, of which only the differences between lanes matter."""
+"""The symbol of the lane index, a leaf of values whose lanes differ by known numbers."""
 
 
 class Symbols:

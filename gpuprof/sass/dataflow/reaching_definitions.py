@@ -175,7 +175,9 @@ class ReachingDefinitions:
         frontiers: dict[int, list[int]] = {}
         left = _MOST_FRONTIERS
         for block, before in self.before.items():
-            for source in before if len(before) > 1 else ():
+            if len(before) < 2:
+                continue
+            for source in before:
                 for passed in self._dominators_from(source, block):
                     frontier = frontiers.setdefault(passed, [])
                     if frontier and frontier[-1] == block:
