@@ -194,8 +194,7 @@ def _in_fp64(body: KernelCode, index: int) -> LongOperation | None:
 def _integer_division(body: KernelCode, index: int) -> LongOperation | None:
     """Return a 32-bit division or remainder, which computes a reciprocal of the divisor as FP32.
 
-    Its last step is missing if the compiler knows that the divisor is not zero. Then it ends after the longest chain
-    of steps to a quotient.
+    Without a last step (the divisor is known not to be zero) it ends after the longest chain of steps to a quotient.
     """
     definitions = definitions_of(body)
     seed = body.code[index]
