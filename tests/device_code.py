@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from gpuprof.sass.binary.fatbin import FatEntry, containers
+from gpuprof.sass.binary.host_binary import device_code
 
 FOLDER = Path(__file__).parent / "data" / "device_code"
 
@@ -15,9 +16,15 @@ def entries(name: str) -> list[FatEntry]:
     return fatbin_entries((FOLDER / name).read_bytes())
 
 
-def fatbin_entries(content: bytes | memoryview) -> list[FatEntry]:
+def fatbin_entries(content: bytes) -> list[FatEntry]:
     """The entries of all containers."""
     return [entry for held in containers(content) for entry in held]
+
+
+def file_entries(path: Path) -> list[FatEntry]:
+    """The entries of the only fat binary in a file, read."""
+    (content,) = (bytes(code.part) for code in device_code(path))
+    return fatbin_entries(content)
 
 
 @cache

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from gpuprof.errors import DamagedInput
 from gpuprof.sass.binary.cubin import read_cubin
-from gpuprof.sass.binary.host_binary import device_code
 from gpuprof.sass.binary.unpacking import unpack_lz4, unpack_zstd
 from gpuprof.sass.tools.programs import find_programs
-from tests.device_code import FOLDER, cubin_for, entries, fatbin_entries
+from tests.device_code import FOLDER, cubin_for, entries, fatbin_entries, file_entries
 from tests.table import each_row
 from tests.zstd_bytes import compressed as zstd_frame
 
@@ -64,8 +63,7 @@ def test_compressed_code_and_ptx_are_those_of_the_same_source_uncompressed(name:
 def test_code_is_unpacked_as_cuobjdump_unpacks_it(name: str, tmp_path: Path) -> None:
     tool = find_programs("cuobjdump")[0]
     subprocess.run([tool.path, "-xelf", "all", FOLDER / name], cwd=tmp_path, capture_output=True, check=True)
-    (code,) = device_code(FOLDER / name)
-    unpacked = [item.content().rstrip(b"\0") for item in fatbin_entries(code.part) if item.kind == "sass"]
+    unpacked = [item.content().rstrip(b"\0") for item in file_entries(FOLDER / name) if item.kind == "sass"]
     assert sorted(unpacked) == sorted(path.read_bytes().rstrip(b"\0") for path in tmp_path.iterdir())
 
 

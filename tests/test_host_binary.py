@@ -6,13 +6,15 @@ import os
 import struct
 import tracemalloc
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuprof.errors import DamagedInput, InputError
-from gpuprof.sass.binary.host_binary import DeviceCode, binary_kind, device_code
+from gpuprof.sass.binary.fatbin import containers
+from gpuprof.sass.binary.host_binary import binary_kind, device_code
 from tests.device_code import FOLDER, cubin_for, fatbin_entries
 from tests.elf_files import CUDA, X86_64, Content, cubin_file, elf_file
 from tests.table import each_row
@@ -20,14 +22,25 @@ from tests.table import each_row
 PLAIN = (FOLDER / "plain.fatbin").read_bytes()
 
 
-def codes(folder: Path, data: bytes) -> list[DeviceCode]:
+class Code(NamedTuple):
+    """Device code that was read."""
+
+    member: str
+    form: str
+    content: bytes
+
+    def targets(self) -> list[str]:
+        return [entry.target for entry in fatbin_entries(self.content)]
+
+
+def codes_of(file: Path) -> list[Code]:
+    return [Code(code.member, code.form, bytes(code.part)) for code in device_code(file)]
+
+
+def codes(folder: Path, data: bytes) -> list[Code]:
     file = folder / "input"
     file.write_bytes(data)
-    return list(device_code(file))
-
-
-def targets(code: DeviceCode) -> list[str]:
-    return [entry.target for entry in fatbin_entries(code.part)]
+    return codes_of(file)
 
 
 def member(name: bytes, content: bytes) -> bytes:
@@ -38,20 +51,19 @@ def member(name: bytes, content: bytes) -> bytes:
 
 @each_row("name", ["first.o", "lib.so", "zstd.fatbin"])
 def test_objects_libraries_and_fat_binaries_have_the_code_that_they_were_compiled_to(name: str) -> None:
-    (code,) = device_code(FOLDER / name)
+    (code,) = codes_of(FOLDER / name)
     assert (code.member, code.form) == ("", "fatbin")
-    assert targets(code) == ["sm_80", "sm_90a", "compute_90"]
+    assert code.targets() == ["sm_80", "sm_90a", "compute_90"]
 
 
 def test_programs_of_both_kinds_of_hosts_and_cubins_are_read(tmp_path: Path) -> None:
-    (code,) = device_code(FOLDER / "rdc.o")
-    assert targets(code) == ["sm_90"]
+    (code,) = codes_of(FOLDER / "rdc.o")
+    assert code.targets() == ["sm_90"]
     both = elf_file(X86_64, [Content("__nv_relfatbin", b"not asked for"), Content(".nv_fatbin", PLAIN)])
     (linked,) = codes(tmp_path, both)
-    assert linked.part == PLAIN
+    assert linked.content == PLAIN
     (code,) = codes(tmp_path, cubin_for("sm_80"))
-    (tmp_path / "input").unlink()
-    assert (code.form, bytes(code.part)) == ("cubin", cubin_for("sm_80"))
+    assert (code.form, code.content) == ("cubin", cubin_for("sm_80"))
     assert binary_kind(cubin_file()) == "cubin"
 
 
@@ -63,8 +75,8 @@ def test_of_a_library_of_gigabytes_only_the_code_is_read(tmp_path: Path) -> None
         library.truncate(4 * 2**30)  # a hole: it takes no space
     tracemalloc.start()
     try:
-        (code,) = device_code(file)
-        assert targets(code) == ["sm_80", "sm_90a", "compute_90", "sm_100f"]
+        (code,) = codes_of(file)
+        assert code.targets() == ["sm_80", "sm_90a", "compute_90", "sm_100f"]
         assert tracemalloc.get_traced_memory()[1] < 10e6
     finally:
         tracemalloc.stop()
@@ -89,7 +101,7 @@ def test_names_of_gigabytes_are_not_read(tmp_path: Path) -> None:
         (b"MZ" + bytes(100), "Windows", "cuobjdump -xelf all"),
         (b"\xcf\xfa\xed\xfe" + bytes(100), "macOS", "cuobjdump -xelf all"),
         (b"plain text", "cubin", None),
-        (b"", "empty", None),
+        (b"", "cubin", None),
         (elf_file(X86_64, [Content(".text", b"x")]), "no CUDA code", "object file"),
         (elf_file(CUDA + 1, [Content(".data", PLAIN)]), "no CUDA code", "object file"),
         # objcopy --only-keep-debug leaves such sections.
@@ -111,6 +123,16 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
             list(device_code(path))
     with pytest.raises(InputError, match="missing"):
         list(device_code(tmp_path / "missing"))
+
+
+@each_row("left", [0, 64, 2000])
+def test_a_file_that_becomes_shorter_while_it_is_read_is_damage(left: int, tmp_path: Path) -> None:
+    file = tmp_path / "library.so"
+    file.write_bytes((FOLDER / "lib.so").read_bytes())
+    for code in device_code(file):
+        os.truncate(file, left)
+        with pytest.raises(DamagedInput, match="shorter"):
+            list(containers(code.part))
 
 
 @each_row(
@@ -145,6 +167,6 @@ def test_a_file_that_was_altered_is_read_or_refused(data: st.DataObject, name: s
     try:
         for code in codes(altered, bytes(content[: data.draw(st.integers(0, len(content)))])):
             if code.form == "fatbin":
-                targets(code)
+                code.targets()
     except InputError as error:
         assert len(error.message) < 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -128,6 +129,21 @@ def test_thousands_of_loops_within_loops_are_not_looked_for() -> None:
     count = 20_000
     nested = [[at + 1] if at < count // 2 else [count - at, at + 1] for at in range(1, count)]
     assert set(Digraph([[1], *nested, []], (0,)).loops) == {count // 2}, "the innermost alone, a block that repeats"
+
+
+def test_thousands_of_regions_that_stay_open_take_bounded_memory() -> None:
+    """Each may be entered or not; so behind the last one, 4,000 targets of BSYNC would be possible on each way."""
+    lines = []
+    for at in range(0, 8000, 2):
+        lines += [f"@P0 BRA {hex(16 * (at + 2))}", f"BSSY B0, {hex(16 * at)}"]
+    code = [instruction_of(text, 16 * at) for at, text in enumerate([*lines, "EXIT"])]
+    tracemalloc.start()
+    try:
+        graph = flow_of([item for item in code if item is not None])
+        assert tracemalloc.get_traced_memory()[1] < 400e6
+    finally:
+        tracemalloc.stop()
+    assert graph.successors[:2] == ((1, 2), (2,))
 
 
 graphs = st.integers(1, 7).flatmap(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuprof.errors import DamagedInput
+from gpuprof.sass.binary.file_part import FilePart
 
 INSTRUCTION_BYTES = 16
 """The size of every instruction since Volta."""
@@ -67,7 +68,7 @@ class ElfSymbol(NamedTuple):
 class Elf(NamedTuple):
     """A 64-bit little-endian ELF file."""
 
-    data: bytes | memoryview
+    data: bytes | FilePart
     abi_version: int
     kind: int
     machine: int
@@ -123,7 +124,7 @@ class _Strings:
         return self._table[start:end].decode("utf-8", "replace")
 
 
-def read_elf(data: bytes | memoryview) -> Elf:
+def read_elf(data: bytes | FilePart) -> Elf:
     """Read the headers of an ELF file. Raises ValueError if it is none or damaged."""
     head = bytes(data[: _HEADER.size])
     if len(head) < _HEADER.size or not head.startswith(_IDENT):
@@ -136,14 +137,14 @@ def read_elf(data: bytes | memoryview) -> Elf:
     return Elf(data, abi_version, kind, machine, flags, _sections(data, table, count, names))
 
 
-def _sections(data: bytes | memoryview, table: int, count: int, names: int) -> tuple[ElfSection, ...]:
-    _, _, _, _, count_if_many, names_if_many, _ = _SECTION.unpack_from(data, table)
+def _sections(data: bytes | FilePart, table: int, count: int, names: int) -> tuple[ElfSection, ...]:
+    _, _, _, _, count_if_many, names_if_many, _ = _SECTION.unpack(bytes(data[table : table + _SECTION.size]))
     count = count or count_if_many
     if names == _NAMES_ELSEWHERE:
         names = names_if_many
     if count > _MOST_SECTIONS:
         raise ValueError(f"it has {count:,} sections; the limit is {_MOST_SECTIONS:,}")
-    fields = list(_SECTION.iter_unpack(data[table : table + count * _SECTION.size]))
+    fields = list(_SECTION.iter_unpack(bytes(data[table : table + count * _SECTION.size])))
     if len(fields) < count:
         raise ValueError("it is truncated within its section headers")
     _, _, _, start, size, _, _ = fields[names]

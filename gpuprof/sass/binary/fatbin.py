@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuprof.sass.binary.elf import refusing_damage
+from gpuprof.sass.binary.file_part import FilePart
 from gpuprof.sass.binary.unpacking import unpack_lz4, unpack_zstd
 
 _MAGIC = 0xBA55ED50
@@ -36,6 +37,8 @@ _LZ4, _ZSTD = 0x2000, 0x8000
 _ACCELERATED, _FAMILY = 1 << 20, 1 << 21
 _MOST_BYTES = 2**29
 """The most that an entry may have when unpacked. Libraries of 1 GB have cubins of some 10 MB."""
+_MOST_JOINED_BYTES = 2**33
+"""The most for entries that were packed into one, which is unpacked again for each of them."""
 _ALIGNMENT = 8
 
 
@@ -48,7 +51,7 @@ class FatEntry(Struct, frozen=True, kw_only=True):
     kind: EntryKind
     target: str
     packing: int
-    stored: memoryview
+    stored: bytes | FilePart
     size: int
     part: slice = slice(None)
 
@@ -68,18 +71,17 @@ class FatEntry(Struct, frozen=True, kw_only=True):
         return content[self.part]
 
 
-def containers(content: bytes | memoryview) -> Iterator[tuple[FatEntry, ...]]:
+def containers(data: bytes | FilePart) -> Iterator[tuple[FatEntry, ...]]:
     """Yield the entries of each container: the code of one source file, for several architectures.
 
     Raises DamagedInput for bytes that are no container, or a truncated one.
     """
-    data = memoryview(content)
     with refusing_damage("the fat binary"):
         at = 0
         while at < len(data):
-            magic, _, header_bytes, size = _CONTAINER.unpack_from(data, at)
+            magic, _, header_bytes, size = _CONTAINER.unpack(bytes(data[at : at + _CONTAINER.size]))
             if magic != _MAGIC:
-                raise ValueError(f"it has no container at byte {at:,}, but {data[at : at + 4].hex()}")
+                raise ValueError(f"it has no container at byte {at:,}, but {magic.to_bytes(4, 'little').hex()}")
             end = at + header_bytes + size
             if header_bytes < _CONTAINER.size or end > len(data):
                 raise ValueError(f"its container at byte {at:,} ends at {end:,} of {len(data):,}: truncated")
@@ -87,9 +89,9 @@ def containers(content: bytes | memoryview) -> Iterator[tuple[FatEntry, ...]]:
             at = end + -end % _ALIGNMENT
 
 
-def _entries(data: memoryview, at: int, end: int) -> Iterator[FatEntry]:
+def _entries(data: bytes | FilePart, at: int, end: int) -> Iterator[FatEntry]:
     while at < end:
-        kind, header_bytes, size, packed, number, flags, unpacked = _ENTRY.unpack_from(data, at)
+        kind, header_bytes, size, packed, number, flags, unpacked = _ENTRY.unpack(bytes(data[at : at + _ENTRY.size]))
         start = at + header_bytes
         stop = start + size
         if header_bytes < _ENTRY.size or stop > end:
@@ -105,7 +107,7 @@ def _entries(data: memoryview, at: int, end: int) -> Iterator[FatEntry]:
             size=unpacked,
         )
         if kind == _JOINED:
-            yield from _joined(entry, data[at + _ENTRY.size : start])
+            yield from _joined(entry, bytes(data[at + _ENTRY.size : start]))
         else:
             yield entry
         at = stop
@@ -122,9 +124,11 @@ def _target(kind: int, number: int, flags: int) -> str:
     return f"{prefix}_{number}{suffix}"
 
 
-def _joined(packed: FatEntry, table: memoryview) -> Iterator[FatEntry]:
+def _joined(packed: FatEntry, table: bytes) -> Iterator[FatEntry]:
     """Yield the entries that were packed into one. Its header ends with a table of theirs, each padded to 8 bytes."""
     count, end = _JOINED_COUNT.unpack_from(table)
+    if count * packed.size > _MOST_JOINED_BYTES:
+        raise ValueError(f"its packed entry cannot have {count:,} parts")
     at = _JOINED_COUNT.size
     for _ in range(count):
         kind, start, size, further, number, name, name_size, flags = _JOINED_ENTRY.unpack_from(table, at)

@@ -5,14 +5,15 @@ Only the needed parts are read: libraries of PyTorch have gigabytes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from gpuprof.errors import DamagedInput, InputError
 from gpuprof.sass.binary.elf import ELF_START, MACHINE_CUDA, read_elf, refusing_damage
 from gpuprof.sass.binary.fatbin import FATBIN_START
+from gpuprof.sass.binary.file_part import FilePart
 
 BinaryKind = Literal["cubin", "fatbin", "host ELF", "archive", "thin archive", "Windows program", "macOS program"]
 
@@ -38,7 +39,7 @@ class DeviceCode(NamedTuple):
 
     member: str
     form: Literal["cubin", "fatbin"]
-    part: memoryview
+    part: FilePart
 
 
 def binary_kind(start: bytes) -> BinaryKind | None:
@@ -49,11 +50,21 @@ def binary_kind(start: bytes) -> BinaryKind | None:
 
 
 def device_code(path: Path) -> Iterator[DeviceCode]:
-    """Yield the device code of a file in its order. Its bytes are read when asked for, also later.
+    """Yield the device code of a file in its order. Its bytes can be read until the next one is asked for.
 
     Raises InputError for a file that has none, or is of a kind that is not read, and DamagedInput for a damaged one.
     """
-    data = _mapped(path)
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is not a regular file")
+        file = path.open("rb")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    with file:
+        yield from _device_code(FilePart(file, 0, os.fstat(file.fileno()).st_size), path)
+
+
+def _device_code(data: FilePart, path: Path) -> Iterator[DeviceCode]:
     kind = binary_kind(bytes(data[:_START_BYTES]))
     if kind is None:
         raise InputError(f"{path} is not a cubin, fat binary, object file, program, library or archive")
@@ -75,18 +86,7 @@ def device_code(path: Path) -> Iterator[DeviceCode]:
         raise InputError(f"{path} has no CUDA code", "check the object file or library that its kernels are in")
 
 
-def _mapped(path: Path) -> memoryview:
-    """Return the bytes of a file, which are read when they are looked at."""
-    try:
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path} is not a regular file")
-        with path.open("rb") as file:
-            return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
-
-
-def _code(member: str, part: memoryview) -> Iterator[DeviceCode]:
+def _code(member: str, part: FilePart) -> Iterator[DeviceCode]:
     """Yield the device code of a file or member; nothing of one of another kind."""
     kind = binary_kind(bytes(part[:_START_BYTES]))
     if kind in ("cubin", "fatbin"):
@@ -96,7 +96,7 @@ def _code(member: str, part: memoryview) -> Iterator[DeviceCode]:
             yield DeviceCode(member, "fatbin", fat_binary)
 
 
-def _fat_binaries(member: str, part: memoryview) -> Iterator[memoryview]:
+def _fat_binaries(member: str, part: FilePart) -> Iterator[FilePart]:
     """Yield the fat binaries of a program; like cuobjdump, those to be linked only if there are no others."""
     name = f"the member {member!r:.200} of the archive" if member else "the program"
     with refusing_damage(name):
@@ -110,7 +110,7 @@ def _fat_binaries(member: str, part: memoryview) -> Iterator[memoryview]:
             yield fat_binary
 
 
-def _members(archive: memoryview) -> Iterator[tuple[str, memoryview]]:
+def _members(archive: FilePart) -> Iterator[tuple[str, FilePart]]:
     """Yield the names and members of an archive of GNU ar."""
     at = len(_ARCHIVE)
     names = b""

@@ -14,6 +14,8 @@ BasicBlock = tuple[Instruction, ...]
 _NEVER_GO_ON = ENDS | JUMPS_ANYWHERE
 _MAY_RETURN = JUMPS_ANYWHERE | {"RET"}
 _LEAVES = JUMPS | _NEVER_GO_ON | {"BSYNC", "CALL"}
+_MOST_STEPS = 4_000_000
+"""Open regions that are passed from block to block: code of a compiler has a few for each block."""
 
 
 def blocks_of(code: Sequence[Instruction]) -> tuple[BasicBlock, ...]:
@@ -107,7 +109,8 @@ class BlockEdges:
         opened_in = [self._regions(number) for number in range(len(self._blocks))]
         reaching: list[set[tuple[str, int]]] = [set() for _ in self._blocks]
         waiting = {number for number, regions in enumerate(opened_in) if regions}
-        while waiting:
+        left = _MOST_STEPS
+        while waiting and left > 0:
             number = waiting.pop()
             own = opened_in[number]
             open_regions = {(name, target) for name, target in reaching[number] if name not in own}
@@ -118,6 +121,7 @@ class BlockEdges:
             for successor in successors[number]:
                 if not open_regions <= reaching[successor]:
                     reaching[successor] |= open_regions
+                    left -= len(open_regions)
                     waiting.add(successor)
         for number, block in enumerate(self._blocks[:-1]):
             if block[-1].name == "BSYNC" and not successors[number]:

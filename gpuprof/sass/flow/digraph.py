@@ -7,7 +7,7 @@ from functools import cached_property
 
 Edges = Sequence[Sequence[int]]
 """The targets of the edges of each block, by its number."""
-_MOST_STEPS = 10_000_000
+_MOST_STEPS = 2_000_000
 """Limit on the steps of searches for dominators and loops; compiled code takes a few for each block."""
 
 

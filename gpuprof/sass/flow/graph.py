@@ -129,12 +129,13 @@ class ControlFlowGraph(Digraph):
             end = None
         sides = [reached(self.successors, [successor], end) for successor in self.successors[block]]
         passed = set[int]().union(*sides) - {end}
+        on_ways = passed | {block}
         loops = [self.loops[header] for header in self.loops_around.get(block, ())]
         blocks = set()
         for meeting in set.intersection(*sides):
             before = set(self.predecessors[meeting])
             is_behind_loop = any(meeting not in loop and not loop.isdisjoint(before) for loop in loops)
-            if meeting == end or is_behind_loop or len(before & (passed | {block})) > 1:
+            if meeting == end or is_behind_loop or len(before & on_ways) > 1:
                 blocks.add(meeting)
         return Reconvergence(blocks, self._written_in(passed))
 
