@@ -84,8 +84,8 @@ def test_a_limit_is_a_kernel_a_quantity_and_an_amount() -> None:
         ("registers", "registers:64"), ("registers:-1", "registers:64"), ("registers:5%", "registers:64"),
         ("registers:1.5", "registers:64"), ("registers:9999999999", "registers:64"), ("sectors", "sectors:4"),
         ("occupancy", "occupancy:50%"), ("occupancy:50", "50%"), ("occupancy:x%", "3%"), ("spills:3", "spills"),
-        ("conflicts", "--base"), ("instructions:5%", "--base"), ("uncoalesced-global:severe", ":high"),
-        ("uncoalesced-global:", ":high"), ("SPILLS", "spills"),
+        ("occupancy:101%", "occupancy:50%"), ("conflicts", "--base"), ("instructions:5%", "--base"),
+        ("uncoalesced-global:severe", ":high"), ("uncoalesced-global:", ":high"), ("SPILLS", "spills"),
     ],
 )  # fmt: skip
 def test_a_limit_that_cannot_be_is_refused_with_what_to_write(limit: str, hint: str) -> None:

@@ -70,7 +70,10 @@ def _limit(written: WrittenLimit, has_base: bool) -> CodeLimit:
     if written.amount is None and (has_base or not value.example):
         return limit
     if written.amount is not None and value.is_relative:
-        return replace(limit, most=fraction_of(written))
+        most = fraction_of(written)
+        if written.quantity == "occupancy" and most > 1:
+            raise UsageError(f"{written.shown}: occupancy is 100 % at most", f"write occupancy:{value.example}")
+        return replace(limit, most=most)
     example = ":".join(filter(None, (written.quantity, value.example)))
     if written.amount is None:
         raise UsageError(

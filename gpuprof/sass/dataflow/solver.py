@@ -32,7 +32,7 @@ from gpuprof.sass.instruction import JUMPS
 
 _LEAST_STEPS = 20_000
 _STEPS_PER_NODE = 16
-"""Limits on the number of evaluations; compiled kernels take two for each node."""
+"""Limits on evaluations and the terms of their results; compiled kernels take at most four for each node."""
 _BOTTOM = -1
 
 
@@ -116,6 +116,7 @@ class Solver:
                 self._end(node.block)
             else:
                 value = self._evaluate(node.place, self.definitions.reads[number])
+                left -= len(value.terms) if value is not None else 0
                 if value is not None and value != self._values[number]:
                     self._values[number] = value
                     self._add(self.definitions.users[number])
