@@ -48,7 +48,8 @@ def test_what_is_asked_for_in_python_is_the_request_of_the_command_line(
 @each_row(
     "wrong",
     [{"block": (0,)}, {"block": ()}, {"block": (1, 2, 3, 4)}, {"arch": "x"}, {"args": {"n": 1.5}},
-     {"args": {"n": True}}, {"dynamic_shared": -1}, {"include": ["nowhere"]}, {"kernel": "["}],
+     {"args": {"n": True}}, {"dynamic_shared": -1}, {"include": ["nowhere"]}, {"kernel": "["},
+     {"flags": "-use_fast_math"}],
     ids=str,
 )  # fmt: skip
 def test_what_an_argument_cannot_be_is_a_usage_error(wrong: dict[str, Any]) -> None:

@@ -75,7 +75,7 @@ def test_one_that_hangs_is_asked_once_for_all_kernels_of_a_slice(
 # Compilers
 
 
-def test_of_a_log_thefirst_errors_are_told_and_nothing_of_files_that_are_not_the_sources() -> None:
+def test_of_a_log_the_first_errors_are_told_and_nothing_of_files_that_are_not_the_sources() -> None:
     log = (
         "ptxas /tmp/gpuprof-x/tmpxft_0_6_bad.ptx, line 33; error   : Unknown modifier '.instr'\n"
         f"k.cu(7): error: {'x' * 5000}\n"
@@ -148,10 +148,24 @@ except Interrupted as error:
 """
 
 
+_AT_ONCE = """
+import os, signal, subprocess, sys
+which = getattr(signal, sys.argv[2])
+class Started(subprocess.Popen):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        with open(sys.argv[1] + ".number", "w") as file:
+            print(self.pid, file=file)
+        os.kill(os.getpid(), which)
+subprocess.Popen = Started
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 @each_row(("name", "code"), [("SIGINT", 130), ("SIGTERM", -15), ("SIGHUP", -1)])
 def test_what_a_review_started_ends_with_it_and_its_folder_goes(tmp_path: Path, name: str, code: int) -> None:
+    """Also what it starts while the signal comes."""
     temporary, begun = tmp_path / "temporary", tmp_path / "begun"
     temporary.mkdir()
     environ = {**os.environ, "TMPDIR": str(temporary)}
@@ -165,6 +179,11 @@ def test_what_a_review_started_ends_with_it_and_its_folder_goes(tmp_path: Path, 
     assert list(temporary.iterdir()) == []
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
+    at_once = [sys.executable, "-c", _AT_ONCE + _WAITS, str(begun), name]
+    done = subprocess.run(at_once, stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (code, said_of_interrupt)
+    with pytest.raises(ProcessLookupError):
+        os.kill(_number_in(begun.with_suffix(".number")), 0)
 
 
 def _number_in(file: Path) -> int:

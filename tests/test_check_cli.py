@@ -124,6 +124,7 @@ def test_a_file_that_exists_is_replaced_only_with_force_and_an_input_never(asked
         ("k.cu --flag=-DN=4", "'-DN=4'"), ("k.cu --flag=-I../include", "'-I../include'"),
         ("k.cu --flag=-Xptxas@-v", "'-Xptxas@-v'"), ("k.cu -I nowhere", "-I nowhere"), ("k.cu -I k.cu", "-I k.cu"),
         ("k.cu --kernel (", "--kernel '('"), ("k.cu --top -1", "--top -1"), ("k.cu --format csv", "csv"),
+        ("k.cu --compile-memory 200MB", "'200MB'"), ("k.cu --compile-timeout 0", "0: out of range"),
         ("k.cu -o a.txt", "-o a.txt"), ("k.cu -o a.md -o ./a.md", "-o a.md"),
     ],
 )  # fmt: skip

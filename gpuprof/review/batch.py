@@ -77,7 +77,8 @@ def _reviewed(kernel: CompiledKernel, code: tuple[Instruction, ...] | str) -> Re
 def _tables(cubin: bytes, *, innermost: bool) -> Mapping[str, Mapping[int, tuple[str, int]]] | str:
     """Return the source lines by kernel, or the error of a damaged table.
 
-    `innermost` lines are those of inlined functions, as nvdisasm names them. A report has those that ncu names."""
+    `innermost` lines are those of inlined functions, as nvdisasm names them. A report has those that ncu names.
+    """
     try:
         return line_tables(cubin, innermost=innermost)
     except DamagedInput as error:

@@ -57,7 +57,7 @@ class KnownLaunch:
 class CompiledKernel:
     """One kernel for one target; from a report, one launch.
 
-    - `lines` maps offsets of instructions to source lines that come from a report; None: read them from the cubin.
+    - `lines` maps offsets of instructions to source lines, if its input reader knows them; None: they are in the cubin.
     - `argument_names` are by ordinal; `members` are the members of structure arguments.
     - `label` is the short name, which `review.py` sets.
     - `bare` is the reason why there is no machine code, if there is none.

@@ -31,6 +31,8 @@ _MOST_THREADS = 1024
 _MOST_BLOCK = (1024, 1024, 64)
 _MOST_GRID = (2**31 - 1, 65_535, 65_535)
 """Limits of every architecture: CUDA C++ Programming Guide, technical specifications."""
+_LEAST_MEMORY = 300 * 10**6
+"""NVRTC 13.5 takes 192 MB of addresses for the smallest kernel, Python's among them."""
 _NUMBER = re.compile(r"([+-]?(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20}))([A-Za-z]{0,2})")
 _PREFIXES = {**DECIMAL_PREFIXES, **BINARY_PREFIXES}
 STANDARDS = ("c++03", "c++11", "c++14", "c++17", "c++20", "c++23")
@@ -152,7 +154,10 @@ def limits_of(seconds: float, memory: str | int) -> CompileLimits:
     """Return the limits of compiling a source: 60 s and "2GB"."""
     if not 0 < seconds < math.inf:
         raise UsageError(f"--compile-timeout {seconds!r:.60} is not a number above 0", "such as 120")
-    return CompileLimits(float(seconds), bytes_of(memory, "--compile-memory", "4GB", 2**62))
+    memory_bytes = bytes_of(memory, "--compile-memory", "4GB", 2**62)
+    if memory_bytes < _LEAST_MEMORY:
+        raise UsageError(f"--compile-memory {memory!r:.60} is too little for a compiler", "1GB does for most sources")
+    return CompileLimits(float(seconds), memory_bytes)
 
 
 def bytes_of(
@@ -214,6 +219,8 @@ def standard_of(text: str) -> str:
 
 def flags_of(texts: Iterable[str]) -> tuple[str, ...]:
     """Return other flags for a compiler, as they are: "-use_fast_math", "-maxrregcount=64"."""
+    if isinstance(texts, str):
+        raise UsageError(f"flags={texts!r:.60} is one text", "give a list of flags")
     flags = tuple(texts)
     for text in flags:
         match = _FLAG.match(text)

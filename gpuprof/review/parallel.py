@@ -78,7 +78,11 @@ def reviewed_kernels(kernels: Sequence[CompiledKernel], progress: Progress) -> I
 
 
 def _identity(kernel: CompiledKernel) -> Hashable:
-    """Return a key of all that a review depends on. Lines from a report belong to one kernel: identity is enough."""
+    """Return a key of all that a review depends on.
+
+    Lines that an input reader knows are those of one kernel: their identity is enough. A launch has mappings, which are
+    no keys: its text is one.
+    """
     names = (kernel.name, kernel.target, kernel.argument_names, kernel.members, kernel.notes, kernel.bare)
     return kernel.kernel, kernel.cubin, id(kernel.lines), str(kernel.shape), names
 

@@ -10,12 +10,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from typing import IO, NamedTuple, Protocol, TypeVar
+from typing import IO, Any, NamedTuple, Protocol, TypeVar
 
 from gpuprof.errors import EnvironmentProblem, InputError
 from gpuprof.units import format_si
@@ -221,24 +222,33 @@ def run(
         with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as messages:
             given.write(stdin)
             given.seek(0)
-            started = subprocess.Popen(
+            code = _ended(
                 ["/bin/sh", "-c", _WITHIN, str(memory_bytes // 1024), *command],
+                patience_s,
                 stdin=given,
                 stdout=output,
                 stderr=messages,
                 env=environment,
                 cwd=cwd,
-                start_new_session=True,
             )
-            try:
-                _wait(started, patience_s)
-            finally:
-                _end(started)
-            return Outcome(started.returncode, _beginning(output, most_output), _beginning(messages, most_output))
+            return Outcome(code, _beginning(output, most_output), _beginning(messages, most_output))
     except subprocess.TimeoutExpired as error:
         raise NotFinished(f"{command[0]} did not finish within {patience_s:.0f} s") from error
     except (OSError, ValueError) as error:
         raise EnvironmentProblem(f"{command[0]} cannot be run: {error}") from error
+
+
+def _ended(command: Sequence[str], patience_s: float, **options: Any) -> int:
+    """Run a program in a session of its own and return its exit code; all of the session ends with the call."""
+    started = None
+    try:
+        with _signals_delayed():
+            started = subprocess.Popen(command, start_new_session=True, **options)
+        _wait(started, patience_s)
+    finally:
+        if started is not None:
+            _end(started)
+    return started.returncode
 
 
 def _wait(started: subprocess.Popen[bytes], patience_s: float) -> None:
@@ -256,6 +266,32 @@ def _wait(started: subprocess.Popen[bytes], patience_s: float) -> None:
         finally:
             os.close(handle)
     started.wait(max(0.0, until - time.monotonic()))
+
+
+@contextlib.contextmanager
+def _signals_delayed() -> Iterator[None]:
+    """Delay signals until after the block, so that a process that starts in it is known when a handler raises.
+
+    They are not blocked, because the process would inherit that; it inherits no handler.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[int] = []
+    handlers = {}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        handler = signal.getsignal(number)
+        if callable(handler):
+            handlers[number] = handler
+    try:
+        for number in handlers:
+            signal.signal(number, lambda number, _: received.append(number))
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for caught in dict.fromkeys(received):
+            signal.raise_signal(caught)
 
 
 def _end(started: subprocess.Popen[bytes]) -> None:
