@@ -198,7 +198,7 @@ def _tell_next(review: Review, request: ReviewRequest) -> None:
 
 
 def _typed_again(request: ReviewRequest) -> str:
-    """Return the command as it was typed, without what it writes; files of a build come with its database."""
+    """Return the typed command without its output options. Sources of a build are named by its database."""
     context = click.get_current_context()
     named = [name for name in request.files if name not in request.builds]
     words = ["gpuprof check", *([to_type(named)] if named else [])]

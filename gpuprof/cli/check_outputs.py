@@ -1,4 +1,4 @@
-"""Options of the outputs of a review, and files that are refused."""
+"""The output options of a review: formats by file name, and refusal of files that would be replaced."""
 
 from __future__ import annotations
 

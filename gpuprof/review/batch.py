@@ -22,7 +22,7 @@ from gpuprof.sass.tools.disassemble import Disassembler, disassembled, disassemb
 
 _TARGET = re.compile(r"sm_\d{2,3}[af]?")
 _BROKEN = (ArithmeticError, LookupError, ValueError, TypeError, RecursionError)
-"""Errors that only code that no compiler wrote leads to."""
+"""Errors that only invalid code raises."""
 
 
 def reviewed_batch(kernels: Sequence[CompiledKernel]) -> list[ReviewedKernel]:

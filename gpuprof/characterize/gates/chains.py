@@ -1,4 +1,4 @@
-"""Counts of the instructions of a loop by what they read: of each other, too early, or zero."""
+"""Dependences between the instructions of a loop: early reads, chains, factors that are zero."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def early_waits(opcodes: Sequence[str], loop: Sequence[Instruction]) -> int:
 
 
 def read_by(opcodes: Sequence[str], code: Sequence[Instruction]) -> int:
-    """Count the results of these instructions that are read in straight code behind them."""
+    """Count the results of these instructions that later straight-line code reads."""
     read = {index for writers in writers_of(code) for index in writers.values()}
     return sum(_is_any(code[index], opcodes) for index in read)
 

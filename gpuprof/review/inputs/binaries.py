@@ -1,4 +1,4 @@
-"""Fat binaries, objects, programs, libraries and archives into kernels: which of their code is asked for."""
+"""Fat binaries, objects, programs, libraries and archives into kernels, for the requested architectures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENTRY_POINT = re.compile(rb"^[^\S\n]*(?:\.(?:visible|weak|extern)[^\S\n]+)*\.en
 
 
 def binary_modules(path: Path, name: str, request: ReviewRequest) -> Iterator[InputModule]:
-    """Yield the code of a binary that is asked for. Raises InputError if it has none, DamagedInput for a broken one.
+    """Yield the requested code of a binary. Raises InputError if it has none, DamagedInput for a broken one.
 
     If code for an architecture is missing, all other code is yielded, too, without kernels.
     """
@@ -37,7 +37,7 @@ def binary_modules(path: Path, name: str, request: ReviewRequest) -> Iterator[In
 
 
 def _of_source(entries: Sequence[FatEntry], origin: str, request: ReviewRequest, name: str) -> Iterator[InputModule]:
-    """Yield the code of one source that is asked for; PTX is compiled only if there is no machine code."""
+    """Yield the requested code of one source. PTX is compiled only if there is no machine code."""
     sass = [entry for entry in entries if entry.kind == "sass"]
     ptx = [entry for entry in entries if entry.kind == "ptx"]
     ptx.sort(key=lambda entry: int(entry.target.strip("compute_af") or 0), reverse=True)

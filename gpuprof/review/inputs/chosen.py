@@ -64,7 +64,7 @@ def module_of_cubin(
 
 
 def is_name_chosen(request: ReviewRequest, mangled: str, name: str) -> bool:
-    """Return whether a kernel is asked for by name; one by number is chosen among all."""
+    """Return whether a kernel matches the requested expression; True for a number, which selects among all files."""
     if request.kernel is None or request.kernel.regex is None:
         return True
     with request.in_time():
@@ -72,9 +72,9 @@ def is_name_chosen(request: ReviewRequest, mangled: str, name: str) -> bool:
 
 
 def is_target_chosen(request: ReviewRequest, target: str, available: Sequence[str]) -> bool:
-    """Return whether code for a target is asked for, in a file with code for the `available` ones.
+    """Return whether code for a target is selected, from a file with code for the `available` targets.
 
-    An architecture that the file does not have takes the newest code that runs on it.
+    For an architecture that the file lacks, the newest code that runs on it is selected.
     """
     return not request.targets or any(target == fitting(wanted, available) for wanted in request.targets)
 

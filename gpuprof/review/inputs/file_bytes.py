@@ -27,7 +27,7 @@ def head_of(path: Path, origin: str, most: int) -> bytes:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise InputError(f"{origin:.200} is not a regular file", "write its content to a file, and name that")
-            return file.read(min(most, status.st_size))  # a reader has room for all that it is asked for
+            return file.read(min(most, status.st_size))  # Python allocates as many bytes as are requested
     except FileNotFoundError as error:
         raise InputError(f"{origin:.200}: no such file") from error
     except (OSError, ValueError) as error:

@@ -45,7 +45,7 @@ _Reader = Callable[[Path, str, ReviewRequest], Iterable[InputModule]]
 
 
 def modules_of(request: ReviewRequest, left_out: list[Refused] | None = None) -> tuple[InputModule, ...]:
-    """Return the device code of the files, only with kernels that are asked for. Raises InputError and DamagedInput.
+    """Return the device code of the files, with the requested kernels. Raises InputError and DamagedInput.
 
     `left_out`, if it is given, gets the files that cannot be read, and the sources that cannot be compiled for an
     architecture, if others can.
@@ -80,7 +80,7 @@ def modules_of(request: ReviewRequest, left_out: list[Refused] | None = None) ->
 
 
 def _is_packed(look: Look) -> bool:
-    """Return whether gzip has packed something that has code; no archive of several files."""
+    """Return whether a file is compressed code, not an archive of several files."""
     return is_packed(look) or binary_kind(unzipped(look.head)) is not None
 
 
@@ -151,7 +151,7 @@ def _report(path: Path, name: str, request: ReviewRequest) -> Iterable[InputModu
 
 
 def _chosen(modules: Sequence[InputModule], request: ReviewRequest) -> tuple[InputModule, ...]:
-    """Return the modules with the kernels that are asked for. Raises UsageError if there is none."""
+    """Return the modules with the requested kernels. Raises UsageError if there is none."""
     kernels = [kernel for module in modules for kernel in module.kernels]
     number = request.kernel.number if request.kernel is not None else None
     if number is not None:
@@ -171,7 +171,7 @@ def _chosen(modules: Sequence[InputModule], request: ReviewRequest) -> tuple[Inp
 
 
 def _check_names(modules: Sequence[InputModule], request: ReviewRequest) -> None:
-    """Raise UsageError if a name or an architecture was asked for that is not there."""
+    """Raise UsageError if no kernel has the requested name or architecture."""
     names = list(dict.fromkeys(f"{name:.100}" for module in modules for name in module.names))
     if request.kernel is not None and names:
         more = " and more" if len(names) > _NAMES_LISTED else ""

@@ -70,7 +70,7 @@ def compiled_ptx(
 
 
 def _own_or_next(own: str) -> str:
-    """Return the target that PTX names, or the next newer one if no ptxas here knows that."""
+    """Return the target of the PTX, or the next newer one if no installed ptxas knows it."""
     known = frozenset[str]().union(*map(targets_of, find_programs("ptxas")))
     if own in known:
         return own

@@ -55,7 +55,7 @@ def report_modules(path: Path, origin: str, request: ReviewRequest) -> Iterator[
 
 
 def _kernels(report: Report, origin: str, request: ReviewRequest) -> Iterator[CompiledKernel]:
-    """Yield the kernels of the launches; one without code has its recorded resources."""
+    """Yield the kernels of the launches. A kernel without code has its recorded resources."""
     read = cache(read_cubin)
     for number, launch in enumerate(report.launches):
         if launch.kind != "kernel":
@@ -75,7 +75,7 @@ def _kernels(report: Report, origin: str, request: ReviewRequest) -> Iterator[Co
 
 
 def _code(program: EmbeddedProgram | None, read: Callable[[bytes], Cubin]) -> tuple[bytes, str, CubinKernel] | str:
-    """Return the cubin, the target and the kernel of a launch, or why there is no code of it."""
+    """Return the cubin, the target and the kernel of a launch, or why it has no code."""
     if program is None:
         return "the report embeds no code of it"
     try:

@@ -16,7 +16,7 @@ READS = "gpuprof check reads .cu, .ptx, .cubin, .fatbin, objects, programs, .so,
 
 
 class Build(NamedTuple):
-    """How a build compiles a source, as far as that concerns device code; macros and folders are flags, too."""
+    """How a build compiles the device code of a source. Macros and include folders are among the flags."""
 
     targets: tuple[str, ...] = ()
     standard: str | None = None
@@ -25,7 +25,7 @@ class Build(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewRequest:
-    """What to review and how it is launched; `options.py` refuses what cannot be.
+    """What to review, and how kernels are launched. `options.py` validates the values.
 
     `targets`: architectures to compile for, or to choose from those in a file; empty: the default for sources, all for
     binaries. `kernel` is an expression on names, tried before anything is disassembled, or the place of a kernel among
@@ -70,7 +70,7 @@ class ReviewRequest:
         return options + [f"--flag={flag}" for flag in self.flags]
 
     def built_as(self, build: Build) -> ReviewRequest:
-        """Return the request for a source with the flags of its build; those of the user count for more."""
+        """Return the request for a source with the flags of its build. The user's options take precedence."""
         return replace(
             self,
             targets=self.targets or build.targets,

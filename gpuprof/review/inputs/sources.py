@@ -41,9 +41,9 @@ _NO_HEADER = re.compile(
     r'(?:could not|cannot) open source file "(?P<edg>[^"\n]{1,300})"'
     r"|error: (?P<gcc>\S{1,300}): No such file or directory"
 )
-"""How NVRTC and nvcc say that a header is missing, and how its host compiler does."""
+"""Messages on a missing header: of NVRTC and nvcc, and of nvcc's host compiler."""
 _OF_NVRTC = "nvrtc: "
-"""How its messages on options begin."""
+"""The beginning of NVRTC's messages on options."""
 _FLAG_HINT = (
     "options of NVRTC: https://docs.nvidia.com/cuda/nvrtc/#supported-compile-options; write a value behind =, as in "
     "--flag=-maxrregcount=64"
@@ -147,7 +147,7 @@ def _compiled(source: _Source, request: ReviewRequest) -> Compiled:
 
 
 def _refusal(source: _Source, refused: NotCompiled, for_host: str | None = None) -> GpuprofError:
-    """Say what a compiler refused: an option, or the source; `for_host`: what else it takes if that needs a host's."""
+    """Return the error for a refused option or source. `for_host` is a hint for sources that need a host compiler."""
     if refused.why.startswith(_OF_NVRTC):
         return UsageError(f"{source.name} was not compiled: {refused.why:.500}", _FLAG_HINT)
     why = refused.why.replace(str(source.path.absolute()), source.name)
@@ -186,7 +186,7 @@ def _lines(cubin: bytes, source: _Source) -> Mapping[str, Mapping[int, tuple[str
 def _named(
     kernels: Sequence[CompiledKernel], source: _Source, request: ReviewRequest, compiled: Compiled
 ) -> tuple[CompiledKernel, ...]:
-    """Return kernels with the names of their arguments; unless all are plain, the source is compiled once more."""
+    """Return kernels with the names of their arguments. If some are not declared plainly, compile the source again."""
     declared = plain_names(source.text)
     plain = [names_for(kernel, declared) for kernel in kernels]
     debug: Mapping[str, Sequence[DebugArgument]] = {}

@@ -39,7 +39,7 @@ _ACCELERATED_OLD, _ACCELERATED_NEW = 1 << 11, 1 << 3
 _ACCELERATED = 0x09
 """The attribute of `.nv.compat` that cuobjdump names EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET."""
 _FAMILY = re.compile(rb"-arch[ =]sm_(\d+)f\b")
-"""A family is only in the options of ptxas, which `.note.nv.tkinfo` has since CUDA 12.9."""
+"""A family target (`f`) appears only in the options of ptxas, which `.note.nv.tkinfo` records since CUDA 12.9."""
 
 _FUNCTION = 2
 _ENTRY = 0x10
@@ -162,7 +162,7 @@ class _Kernels:
         return {section.info: section for section in self._elf.sections if section.name.startswith(prefixes)}
 
     def __iter__(self) -> Iterator[CubinKernel]:
-        """Yield the kernels in the order of their symbols, one a section of code."""
+        """Yield the kernels in the order of their symbols. Each has a code section of its own."""
         functions: dict[int, list[ElfSymbol]] = {}
         for symbol in self._symbols:
             if symbol.kind == _FUNCTION and symbol.section:
@@ -210,7 +210,7 @@ class _Kernels:
         return any(symbol.kind == _FUNCTION and symbol.section != code for symbol in named)
 
     def _barriers(self, section: ElfSection, found: Attributes) -> int:
-        """Return the barriers of a block: in old cubins bits of the section, else an attribute if there are some."""
+        """Return the number of barriers of a block: from the section's flags in old cubins, else from an attribute."""
         if self._elf.abi_version < _NEW_ABI:
             return section.flags >> 20 & 0x7F
         return int.from_bytes(last_of(found, _BARRIERS)[:1], "little")

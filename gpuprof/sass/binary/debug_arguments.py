@@ -18,17 +18,17 @@ from gpuprof.sass.binary.line_program import uleb
 _MOST_BYTES, _MOST_ENTRIES, _MOST_STEPS, _MOST_DIMENSIONS = 1 << 23, 1 << 19, 1 << 18, 8
 _VERSION = 2
 _UNIT = struct.Struct("<IHIx")
-"""Length of a unit behind these four bytes, version, and the offset of its abbreviations."""
+"""Header of a unit: its length after this field, the version, the offset of its abbreviations."""
 _ARRAY, _PARAMETER, _FUNCTION = 0x01, 0x05, 0x2E
 _STRUCTURES = frozenset((0x02, 0x13, 0x17))
 _OTHER_NAMES = frozenset((0x16, 0x26, 0x35, 0x37))
-"""typedef, const, volatile and restrict: types that are another one."""
+"""typedef, const, volatile and restrict, which refer to another type."""
 _POINTERS = frozenset((0x0F, 0x10, 0x42))
 _NAME, _SIZE, _BITS, _COUNT, _MEMBER_AT, _TYPE, _LINKAGE_NAME = 0x03, 0x0B, 0x0D, 0x37, 0x38, 0x49, 0x2007
 _TEXT, _BLOCK, _NUMBERS, _REFERENCE = 0x08, 0x0A, frozenset((0x0D, 0x0F)), 0x13
 _FIXED_BYTES = {0x01: 8, 0x05: 2, 0x06: 4, 0x0B: 1, 0x0C: 1, _REFERENCE: 4}
 _PLUS_CONSTANT = 0x23
-"""DW_OP_plus_uconst, by which a member says where it is."""
+"""DW_OP_plus_uconst, the operation in the location of a member."""
 _PTX_NUMBERS = re.compile(rb"\.b(8|16|32|64) (\S+)")
 
 
@@ -41,7 +41,7 @@ class Member(NamedTuple):
 
 
 class DebugArgument(NamedTuple):
-    """An argument of a kernel; one that is no structure has no members."""
+    """An argument of a kernel. Only a structure has members."""
 
     name: str | None
     size_bytes: int
@@ -62,7 +62,7 @@ def _cubin_section(cubin: bytes, name: str) -> bytes:
 
 
 def _ptx_section(ptx: bytes, name: str) -> bytes:
-    """Return the bytes of a section, which PTX has as numbers; labels count as zero."""
+    """Return the bytes of a section, which PTX writes as numbers. Labels count as zero."""
     body = ptx.partition(b".section\t%b\n\t{" % name.encode())[2].partition(b"}")[0]
     content = bytearray()
     for bits, values in _PTX_NUMBERS.findall(body):
@@ -137,7 +137,7 @@ class _DebugInfo:
                 parents.append(entry)
 
     def _value(self, at: int, form: int, unit: int) -> tuple[int | bytes, int]:
-        """Return the value of an attribute and the offset behind it."""
+        """Return the value of an attribute and the offset after it."""
         if form in _NUMBERS:
             return uleb(self._info, at)
         if form == _TEXT:
@@ -151,7 +151,7 @@ class _DebugInfo:
         return value + unit if form == _REFERENCE else value, end
 
     def arguments(self, kernels: Collection[str]) -> dict[str, tuple[DebugArgument, ...]]:
-        """Return the arguments of those kernels that are known."""
+        """Return the arguments of these kernels, except kernels without debug information."""
         found = {}
         for entry in self._entries.values():
             name = (entry.text(_LINKAGE_NAME) or entry.text(_NAME)) if entry.tag == _FUNCTION else None

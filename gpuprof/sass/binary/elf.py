@@ -76,7 +76,7 @@ class Elf(NamedTuple):
     sections: tuple[ElfSection, ...]
 
     def named(self, name: str) -> bytes:
-        """Return the bytes of the first section of a name, none if it is missing."""
+        """Return the content of the first section with this name; empty without one."""
         return self.content(next((section for section in self.sections if section.name == name), None))
 
     def content(self, section: ElfSection | None) -> bytes:

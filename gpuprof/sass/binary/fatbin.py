@@ -28,8 +28,8 @@ _CONTAINER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<H2xIQI8xI8xQ8xQ")
 _KINDS: dict[int, EntryKind] = {1: "ptx", 2: "sass", 8: "lto"}
 _JOINED = 256
-"""The kind of an entry that several were packed into together (`nvcc --concat`); its header lists them, with their
-offsets and sizes when unpacked."""
+"""The kind of an entry that contains several, compressed together (`nvcc --concat`). Its header lists them, with their
+offsets and sizes after unpacking."""
 _JOINED_COUNT = struct.Struct("<II")
 _JOINED_ENTRY = struct.Struct("<H2xIQ4xI4xIIIQ16x")
 _FURTHER = struct.Struct("<II")
@@ -38,7 +38,7 @@ _ACCELERATED, _FAMILY = 1 << 20, 1 << 21
 _MOST_BYTES = 2**29
 """The most that an entry may have when unpacked. Libraries of 1 GB have cubins of some 10 MB."""
 _MOST_JOINED_BYTES = 2**33
-"""The most for entries that were packed into one, which is unpacked again for each of them."""
+"""Limit on the bytes to unpack for such an entry: it is unpacked once for each of its parts."""
 _ALIGNMENT = 8
 
 
@@ -57,7 +57,7 @@ class FatEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def compressed(self) -> bool:
-        """Whether the code is not stored as it is."""
+        """Return whether the code is compressed."""
         return bool(self.packing)
 
     def content(self) -> bytes:
@@ -125,7 +125,7 @@ def _target(kind: int, number: int, flags: int) -> str:
 
 
 def _joined(packed: FatEntry, table: bytes) -> Iterator[FatEntry]:
-    """Yield the entries that were packed into one. Its header ends with a table of theirs, each padded to 8 bytes."""
+    """Yield the parts of a joined entry. Its header ends with a table of them, each row padded to 8 bytes."""
     count, end = _JOINED_COUNT.unpack_from(table)
     if count * packed.size > _MOST_JOINED_BYTES:
         raise ValueError(f"its packed entry cannot have {count:,} parts")

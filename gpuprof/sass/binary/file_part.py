@@ -1,6 +1,6 @@
-"""Parts of files that are read when they are asked for.
+"""Parts of files that are read on demand.
 
-A file mapped into memory would end the program if it shrinks while it is read.
+A memory-mapped file would end the program with SIGBUS if it shrinks during reading.
 """
 
 from __future__ import annotations
@@ -32,5 +32,5 @@ class FilePart:
         self._file.seek(self._start)
         content = self._file.read(self._size)
         if len(content) < self._size:
-            raise DamagedInput("the file became shorter while it was read", "wait until nothing writes it any more")
+            raise DamagedInput("the file became shorter while it was read", "check it again when it is complete")
         return content

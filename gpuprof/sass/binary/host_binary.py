@@ -50,7 +50,7 @@ def binary_kind(start: bytes) -> BinaryKind | None:
 
 
 def device_code(path: Path) -> Iterator[DeviceCode]:
-    """Yield the device code of a file in its order. Its bytes can be read until the next one is asked for.
+    """Yield the device code of a file in its order. Its bytes can be read until the generator continues.
 
     Raises InputError for a file that has none, or is of a kind that is not read, and DamagedInput for a damaged one.
     """

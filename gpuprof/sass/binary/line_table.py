@@ -67,7 +67,7 @@ def line_runs(cubin: bytes, *, innermost: bool = True) -> Mapping[str, tuple[Lin
 
 
 def _functions(elf: Elf) -> dict[int, int]:
-    """Return the section of the function that begins at each place of the table that is relocated."""
+    """Map each relocated place of the table to the section of the function that begins there."""
     functions = {}
     symbols = elf.symbols()
     for section in elf.sections:

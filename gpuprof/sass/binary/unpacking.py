@@ -1,4 +1,4 @@
-"""Unpacks the code in fat binaries: zstd frames, and blocks of LZ4 (its Block Format Description)."""
+"""Unpack compressed code of fat binaries: zstd frames, and LZ4 blocks (LZ4 Block Format Description)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from io import BytesIO
 
 _PIECE_BYTES = 1 << 20
 _LEAST_MATCH, _LONG = 4, 15
-"""The shortest copy in a block, and the length from which on more bytes give the rest of it."""
+"""The minimum length of a copy, and the length in a token after which more length bytes follow."""
 
 
 def unpack_zstd(packed: bytes, size: int) -> bytes:
-    """Return the content of a frame, which has this size. Raises ValueError if it is broken."""
+    """Return the content of a frame, of exactly this size. Raises ValueError if it is broken."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -27,7 +27,7 @@ def unpack_zstd(packed: bytes, size: int) -> bytes:
 
 
 def unpack_lz4(packed: bytes, size: int) -> bytes:
-    """Return the content of a block, which has this size. Raises ValueError or IndexError if it is broken."""
+    """Return the content of a block, of exactly this size. Raises ValueError or IndexError if it is broken."""
     content = bytearray()
     at = 0
     while len(content) < size:

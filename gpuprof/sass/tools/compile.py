@@ -63,7 +63,7 @@ class Compiled(Struct, frozen=True):
 
 
 class NotCompiled(NamedTuple):
-    """No cubin: the target cannot do it (`unsupported`), or the source is wrong."""
+    """Why there is no cubin: the target lacks a feature (`unsupported`), or the source is wrong."""
 
     why: str
     unsupported: bool = False
@@ -94,7 +94,7 @@ def compiler_for(target: str) -> Nvrtc | None:
 
 
 def install_hint(target: str) -> str:
-    """Return what brings an NVRTC that compiles for a target."""
+    """Return what to install so that NVRTC compiles for a target."""
     return OLD_INSTALL_HINT if target == "sm_70" else INSTALL_HINT
 
 
@@ -112,7 +112,7 @@ def compile_with_nvrtc(
 def compile_with_nvcc(
     nvcc: Program, source: Path, options: tuple[str, ...], quotable: Quotable, limits: CompileLimits
 ) -> Compiled | NotCompiled | None:
-    """Compile the device code of a file; None if nvcc does not get to it, because there is no C++ compiler.
+    """Compile the device code of a file; None if nvcc finds no C++ compiler.
 
     The cubin is empty if an option had nvcc do something else. Raises LimitReached.
     """
@@ -135,7 +135,7 @@ def _is_unsafe(word: str) -> bool:
 
 
 def compile_ptx(ptx: bytes, target: str, name: str, limits: CompileLimits = LIMITS) -> Compiled:
-    """Compile PTX with the lines that it names by the newest ptxas that knows the target; errors call it `name`.
+    """Compile PTX, with the source lines that it names, by the newest ptxas for the target. Errors call it `name`.
 
     Raises InputError if it does not compile, LimitReached, and EnvironmentProblem if there is no ptxas.
     """
