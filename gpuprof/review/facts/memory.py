@@ -27,7 +27,7 @@ _WIDE_ROWS = "The block size is not known. Its rows are assumed to be whole warp
 _GENERIC = "the address is generic: the code does not show its memory space"
 _MERGED = "lanes share words: the wavefronts of such atomics, and of accesses of 8 or 16 bytes, are not known"
 _TOO_LONG = f"the kernel has more than {MOST_INSTRUCTIONS:,} instructions: its addresses are not followed"
-_NOT_FOLLOWED = "the address could not be followed through the code"
+_NOT_FOLLOWED = "the address could not be derived from the code"
 _COPIED_FROM = "its global addresses are not known, and each of their cache lines takes a wavefront"
 
 

@@ -23,7 +23,7 @@ _BANKS = 32
 _BLOCK_NEEDED = "the block size is needed: --block"
 _GRID_NEEDED = "the grid size is needed: --grid"
 _FULL_ROWS = " (if rows of the block fill warps: --block)"
-_BY_PATHS = "lanes reach it by different paths with different addresses, and only one path is followed"
+_BY_PATHS = "lanes reach it by different paths, with different addresses"
 _AXES = "xyz"
 _LARGEST_START = 1 << 20
 """A power of two that is larger than what alignment depends on."""
@@ -155,7 +155,7 @@ class _Explanation:
         if self._needs_block and needs is costs and costs:
             tail += _FULL_ROWS
         if by is None or rest is None:
-            return f"how far apart the lanes are depends on {names}{tail}"
+            return f"the distance between lanes depends on {names}{tail}"
         stride = f"{names} × {by} B"
         if rest:
             sign = "+" if rest > 0 else "-"
@@ -185,7 +185,7 @@ class _Explanation:
         if symbol.startswith("SR_CTAID"):
             return "the block index"
         arguments = self._arguments(self._addresses.leaves(symbol))
-        return f"a value that follows from {arguments}" if arguments else "a value that the code works out"
+        return f"a value computed from {arguments}" if arguments else "a value that the code computes"
 
     def _cause_of_symbol(self, symbol: str) -> str:
         if symbol not in self._causes:
@@ -201,20 +201,20 @@ class _Explanation:
             return self._gather(loaded or [symbol])
         deciding = self._arguments(self._addresses.deciding(symbol))
         if deciding:
-            return f"{deciding} decides which of several addresses it is"
+            return f"{deciding} selects one of several addresses"
         if loaded:
             return self._gather(loaded)
         arguments = self._arguments(leaves)
         if kind == "join":
             return _BY_PATHS
         if arguments and kind != "start":
-            return f"it follows from the thread index and {arguments} by more than a product, such as a division"
+            return f"it is computed from the thread index and {arguments} by more than a product, such as a division"
         return _BLOCK_NEEDED if self._needs_block else ""
 
     def _gather(self, loaded: Sequence[str]) -> str:
         shared = all(self._addresses.symbol(leaf).kind == "shared" for leaf in loaded)
         memory = "shared memory" if shared else "memory"
-        return f"the address follows from what is loaded from {memory}{self._at(loaded)} (a gather)"
+        return f"the address depends on a value loaded from {memory}{self._at(loaded)} (a gather)"
 
     def _at(self, symbols: Sequence[str]) -> str:
         places = [address for name in symbols if (address := self._addresses.symbol(name).address) is not None]
