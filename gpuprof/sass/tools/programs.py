@@ -29,7 +29,6 @@ _WHEEL_FOLDERS = (
     "nvidia/cu13/bin",
     "nvidia/cuda_nvcc/bin",
     "nvidia/cuda_nvdisasm/bin",
-    "nvidia/cuda_cuobjdump/bin",
     "triton/backends/nvidia/bin",
 )
 _TOOLKITS = Path("/usr/local")
